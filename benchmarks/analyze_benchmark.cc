@@ -119,13 +119,15 @@ void RunCatalogue(benchmark::State& state, Rounds& rounds) {
   }
 }
 
-// `count` threads, each with an operator that makes a call.
-model::Trace TraceOfThreads(uint64_t count) {
+// `count` threads, each with an operator that makes a call. `sites`: as many operators have names of their own.
+model::Trace TraceOfThreads(uint64_t count, uint64_t sites) {
   model::Trace trace;
   trace.window_end_ns = 1'000'000;
-  trace.sites.push_back({});
-  trace.sites.back().kind = SiteKind::kOperator;
-  trace.sites.back().name = trace.strings.Add("aten::linear");
+  for (uint64_t i = 0; i < sites; ++i) {
+    trace.sites.push_back({});
+    trace.sites.back().kind = SiteKind::kOperator;
+    trace.sites.back().name = trace.strings.Add("aten::linear_" + std::to_string(i));
+  }
   const model::StringId launch = trace.strings.Add("cudaLaunchKernel");
   for (uint32_t i = 0; i < count; ++i) {
     trace.threads.push_back({});
@@ -134,7 +136,7 @@ model::Trace TraceOfThreads(uint64_t count) {
     trace.threads.back().event_count = 1;
     trace.events.begin_ns.push_back(100);
     trace.events.duration_ns.push_back(50);
-    trace.events.site.push_back(0);
+    trace.events.site.push_back(i % std::max(static_cast<uint32_t>(sites), 1u));
     trace.events.thread.push_back(i);
     trace.events.request.push_back(model::kNone);
     trace.events.batch.push_back(model::kNone);
@@ -162,7 +164,10 @@ void RunTop(benchmark::State& state, Rounds& rounds, const model::Trace& trace) 
 }
 void Top(benchmark::State& state, Rounds& rounds) { RunTop(state, rounds, TraceOf(Scaled(2 * kRows))); }
 void TopOfThreads(benchmark::State& state, Rounds& rounds) {
-  RunTop(state, rounds, TraceOfThreads(Scaled(kRows / 20)));
+  RunTop(state, rounds, TraceOfThreads(Scaled(kRows / 20), 1));
+}
+void TopOfThreadsAndSites(benchmark::State& state, Rounds& rounds) {
+  RunTop(state, rounds, TraceOfThreads(Scaled(kRows / 20), Scaled(kRows / 20)));
 }
 
 // A field of /proc/self/status, in bytes.
@@ -202,6 +207,7 @@ void RegisterAll() {
   Register("analyze/catalogue_per_million_rows", 11, RunCatalogue, "ms", 2000);
   Register("analyze/top_per_million_rows", 11, Top, "ms", 1000);
   Register("analyze/top_of_50000_threads_per_million_rows", 11, TopOfThreads, "ms", 1000);
+  Register("analyze/top_of_50000_threads_and_sites_per_million_rows", 11, TopOfThreadsAndSites, "ms", 2000);
   Register("analyze/peak_beyond_trace", 3, PeakOfCatalogue, "x the trace", 2);
 }
 

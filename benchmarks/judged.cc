@@ -268,6 +268,7 @@ int main(int argc, char** argv) {
   options.incident_directory = argv[1];
   options.max_incidents_per_cause_and_hour = 1'000'000;
   options.max_incident_directory_bytes = 4ull << 30;
+  options.memory_budget_bytes = 512ull << 20;  // rows of GPU records are in it
   options.worker_cpu_percent = static_cast<uint32_t>(number(5, 25));
   pitot::Recorder recorder = pitot::Recorder::Start(options);
   pitot::WhyJudgeOptions why;

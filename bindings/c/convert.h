@@ -11,6 +11,7 @@
 #include <typeinfo>
 
 #include "pitot/c.h"
+#include "pitot/health.h"
 #include "pitot/hooks.h"
 #include "pitot/stats.h"
 #include "pitot/status.h"
@@ -140,6 +141,27 @@ inline pitot_stats ToC(const Stats& from) noexcept {
   to.findings_left_out = from.findings_left_out;
   to.samples_learned = from.samples_learned;
   to.samples_failed = from.samples_failed;
+  to.judging_bytes = from.memory.judging;
+  to.learned_bytes = from.memory.learned;
+  to.collectors_bytes = from.memory.collectors;
+  to.own_bytes = from.memory.own;
+  to.collector_bytes = from.collector_bytes;
+  return to;
+}
+
+inline pitot_health ToC(const Health& from) noexcept {
+  pitot_health to{};
+  static_assert(sizeof to.route == sizeof from.route && sizeof to.stage == sizeof from.stage &&
+                sizeof to.text == sizeof from.text);
+  to.state = static_cast<pitot_health_state>(from.state);
+  to.requests_open = from.requests_open;
+  to.requests_waiting = from.requests_waiting;
+  to.request = from.request;
+  to.open_ms = from.open_ms;
+  to.quiet_ms = from.quiet_ms;
+  std::memcpy(to.route, from.route, sizeof to.route);
+  std::memcpy(to.stage, from.stage, sizeof to.stage);
+  std::memcpy(to.text, from.text, sizeof to.text);
   return to;
 }
 

@@ -116,6 +116,7 @@ Status SetHook(pitot_recorder* recorder, Callback<pitot_incident_function> HostH
 // Copies all fields but the clock, the depth and the log.
 template <class From, class To> void CopyOptions(const From& from, To* to) noexcept {
   to->incident_directory = from.incident_directory;
+  to->black_box_directory = from.black_box_directory;
   to->process_name = from.process_name;
   to->memory_budget_bytes = from.memory_budget_bytes;
   to->max_ring_bytes = from.max_ring_bytes;
@@ -129,6 +130,7 @@ template <class From, class To> void CopyOptions(const From& from, To* to) noexc
   to->worker_cpu_percent = from.worker_cpu_percent;
   to->max_incident_directory_bytes = from.max_incident_directory_bytes;
   to->overhead_budget_percent = from.overhead_budget_percent;
+  to->end_grace_ms = from.end_grace_ms;
 }
 
 pitot_options ToC(const Options& from) noexcept {
@@ -139,6 +141,7 @@ pitot_options ToC(const Options& from) noexcept {
   to.perfetto_file = from.perfetto_file ? 1 : 0;
   to.language = PITOT_LANGUAGE_C;
   to.accept_unsafe_directory = from.accept_unsafe_directory ? 1 : 0;
+  to.handle_ends = static_cast<pitot_ends>(from.handle_ends);
   return to;
 }
 
@@ -159,6 +162,7 @@ Status FromC(const pitot_options& from, Options* to) noexcept {
   // Values outside the C++ enumeration become one that Start refuses by name.
   to->clock = static_cast<ClockSource>(from.clock >= 0 && from.clock < 255 ? from.clock : 255);
   to->depth = DepthOf(from.depth);
+  to->handle_ends = static_cast<Ends>(from.handle_ends >= 0 && from.handle_ends < 255 ? from.handle_ends : 255);
   if (from.log == nullptr) return {};
   to->log = Log;
   to->log_context = Keep(Callback<pitot_log_function>{from.log, from.log_context});
@@ -635,6 +639,15 @@ pitot_status pitot_recorder_stats(pitot_recorder* recorder, pitot_stats* stats, 
     return Say(Status(StatusCode::kInvalidArgument, "pitot_stats::size must be sizeof(pitot_stats)"), message,
                message_size);
   Give(ToC(recorder != nullptr ? recorder->recorder.Stats() : Stats{}), stats, stats->size);
+  return Say(Status(), message, message_size);
+}
+
+pitot_status pitot_recorder_health(pitot_recorder* recorder, uint32_t stalled_after_ms, pitot_health* health,
+                                   char* message, size_t message_size) {
+  if (health == nullptr || health->size < sizeof health->size || health->size > kLargestStruct)
+    return Say(Status(StatusCode::kInvalidArgument, "pitot_health::size must be sizeof(pitot_health)"), message,
+               message_size);
+  Give(ToC(recorder != nullptr ? recorder->recorder.Health(stalled_after_ms) : Health{}), health, health->size);
   return Say(Status(), message, message_size);
 }
 

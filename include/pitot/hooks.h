@@ -34,9 +34,11 @@ struct Hooks {
   // The incident is on disk with its dump, or could not be written: see IncidentInfo::status. Its other files are added
   // after that. (An incident without memory for its copy is only logged and counted.)
   void (*on_incident)(void* context, const IncidentInfo& incident) = nullptr;
-  // All of the incident's files are on disk, and it was judged: report.txt opens with the verdict, or with the reason
-  // for its absence. Findings about the whole window are added to the reports later, when no incident waits for its
-  // verdict. Without a judge (Recorder::Add of a Judge) this comes with the last file.
+  // The incident was judged, and its files are on disk: report.txt opens with the verdict, or with the reason for its
+  // absence. Findings about the whole window are added to the reports later, when no incident waits for its verdict.
+  // In a storm, a repeat no worse than an earlier incident with its verdict gets its other files later, too. Until then
+  // it has the dump, verdict.json, and a report.txt of the verdict alone. Without a judge (Recorder::Add of a Judge)
+  // this comes with the last file.
   void (*on_verdict)(void* context, const IncidentInfo& incident) = nullptr;
   void* context = nullptr;
 };

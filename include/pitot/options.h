@@ -29,6 +29,14 @@ using LogFunction = void (*)(void* context, LogLevel level, const char* message)
 // The language of the host's calls of Pitot.
 enum class Language : uint8_t { kCpp = 0, kC = 1, kPython = 2 };
 
+// Which ends of the process Pitot handles. Each ends with the same status as without Pitot.
+enum class Ends : uint8_t {
+  kNone = 0,      // installs nothing
+  kShutdown = 1,  // exit() and, where it has the default action, SIGTERM: what fired is written
+  kCrash = 2,     // fatal signals and std::terminate are noted; on abort() and std::terminate what fired is written
+  kAll = 3
+};
+
 struct Options {
   // Where incidents are stored. It must exist or be creatable (one level). If the disk is full, older incidents stay,
   // and a new one has the files that fit. Null or "" stores no incidents: triggers still fire, and hooks are called
@@ -38,22 +46,29 @@ struct Options {
   // to, such as /tmp or an emptyDir of Kubernetes, or a link of another user. True: it is used, with a warning. A
   // folder inside is better, for Start creates it for its own user alone.
   bool accept_unsafe_directory = false;
+  // Where the black box lies: a file of this process with its rings, open requests and names, mapped shared, which
+  // outlives it. So a crash, an OOM kill or `kill -9` loses nothing that was recorded. `pitot recover --post-mortem`,
+  // or the next recorder with the same two directories, makes an incident of it. Best on a tmpfs: "/dev/shm/server",
+  // which must have twice the room that is needed. In a folder on a disk it also outlives the machine, but writing
+  // pages back may hold up recording threads. It is created if missing (one level). If it cannot be, the recorder runs
+  // without, and says so once. Null or "": none.
+  const char* black_box_directory = nullptr;
   // Appears in every incident and trace; null: the executable's name.
   const char* process_name = nullptr;
 
-  // Limit for all of Pitot's memory, bytes. Stats::memory shows how it is split. Half is for rings. The rest is for
-  // requests and names, the snapshot reserve and the analysis arena. The reserve holds the events of incidents: 16
-  // bytes each, plus 8 for each argument; an incident gets half of what is free of it. Incidents are written in the
-  // arena. It has about twice the reserve's size; if an incident needs more, its oldest part is left out and counted.
-  // At least 4 MiB, and enough that max_open_requests (512 bytes each) and names (1 MiB) take at most three eighths: 8
-  // MiB by default. Beyond this limit, traces stay in memory until their incidents are complete: as much again as the
-  // arena while the worker has one, and twice that while others wait.
-  uint64_t memory_budget_bytes = 64ull << 20;
+  // Limit for all of Pitot's memory, bytes. Stats::memory shows how it is split. A quarter is for rings. The rest is
+  // for requests and names, incidents, what a judge remembers, and collectors. A judge and collectors take their part
+  // from incidents when they are added. An incident holds events, 16 bytes each, plus 8 for each argument, as far as
+  // its parts have room: by default 8.4 MiB of them, 4.8 with a judge and the host collector. Its oldest part is left
+  // out and counted. At least 4 MiB, and enough that max_open_requests (512 bytes each) and names (1 MiB) take at most
+  // three eighths: 8 MiB by default. Collectors with more than half of what rings, requests and names leave are on top
+  // of it, and a message says so: by default CUPTI's. Triggers and libraries are, too.
+  uint64_t memory_budget_bytes = 128ull << 20;
   // The largest and the smallest ring that a thread begins with, bytes: powers of two, 4 KiB to 64 MiB, and at most a
   // quarter of memory_budget_bytes. Each takes another 4 KiB for its header. A thread gets the largest ring that leaves
   // room for 11 more of its size and half of the rings' budget for the smallest. By default 2,000 threads at once get
-  // one. When the budget is spent, the ring of the thread that exited first is reused. A thread without a ring is
-  // counted, and records nothing until one is free.
+  // one. A thread may get the ring that another one left when it exited. That one's records stay until they are
+  // overwritten. A thread without a ring is counted, and records nothing until one is free.
   uint64_t max_ring_bytes = 1ull << 20;
   uint64_t min_ring_bytes = 4096;
   // A ring of 64 KiB and more grows up to this while it holds less than pre_window_ms and post_window_ms, bytes: a
@@ -99,6 +114,13 @@ struct Options {
   // 0.1 to 0.2 s, so the default pays for one a second or more.
   uint32_t worker_cpu_percent = 25;
 
+  // Ends of the process that are handled: without a handler, incidents not yet written are lost. Handlers that were
+  // installed before come after Pitot's; later ones are left alone.
+  Ends handle_ends = Ends::kNone;
+  // How long such an end may be held up for incidents to be written, ms, 1 to 60,000: less than what the supervisor
+  // grants between SIGTERM and SIGKILL.
+  uint32_t end_grace_ms = 3000;
+
   // Advice in incidents names calls of this language. The bindings set it.
   Language language = Language::kCpp;
 
@@ -106,11 +128,11 @@ struct Options {
   LogFunction log = nullptr;
   void* log_context = nullptr;
 
-  // Returns the defaults, overlaid with PITOT_INCIDENT_DIRECTORY, PITOT_PROCESS_NAME, PITOT_MEMORY_BUDGET_BYTES,
-  // PITOT_MAX_RING_BYTES, PITOT_MAX_OPEN_REQUESTS, PITOT_PRE_WINDOW_MS, PITOT_POST_WINDOW_MS, PITOT_CLOCK (auto,
-  // cycle_counter, operating_system) and PITOT_DEPTH (auto, scopes, graphs, kernels, ops). A value that does not parse
-  // becomes one that Start refuses by name. (PITOT_OFF=1 is obeyed by Start itself, whatever the options.)
-  // Lifetime: the strings point into the environment.
+  // Returns the defaults, overlaid with PITOT_INCIDENT_DIRECTORY, PITOT_BLACK_BOX_DIRECTORY, PITOT_PROCESS_NAME,
+  // PITOT_MEMORY_BUDGET_BYTES, PITOT_MAX_RING_BYTES, PITOT_MAX_OPEN_REQUESTS, PITOT_PRE_WINDOW_MS,
+  // PITOT_POST_WINDOW_MS, PITOT_CLOCK (auto, cycle_counter, operating_system) and PITOT_DEPTH (auto, scopes, graphs,
+  // kernels, ops). A value that does not parse becomes one that Start refuses by name. (PITOT_OFF=1 is obeyed by Start
+  // itself, whatever the options.) Lifetime: the strings point into the environment.
   PITOT_EXPORT static Options FromEnvironment() noexcept;
 };
 

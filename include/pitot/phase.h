@@ -12,7 +12,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace detail {
-inline namespace layout_1 {
+inline namespace layout_2 {
 
 class Phases {
  public:
@@ -59,7 +59,7 @@ class Phases {
   uint32_t depth_ = 0;
 };
 
-}  // namespace layout_1
+}  // namespace layout_2
 }  // namespace detail
 PITOT_NAMESPACE_END
 

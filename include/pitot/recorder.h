@@ -20,6 +20,7 @@
 #include "pitot/extend/judge.h"
 #include "pitot/extend/serializer.h"
 #include "pitot/extend/trigger.h"
+#include "pitot/health.h"
 #include "pitot/hooks.h"
 #include "pitot/options.h"
 #include "pitot/stats.h"
@@ -92,6 +93,13 @@ class PITOT_EXPORT Recorder {
 
   // After Stop: the values at that time. If the recorder never ran, or in the child of a fork: zeros and unknowns.
   pitot::Stats Stats() const noexcept;
+
+  // Whether requests make progress, for a probe: answers by what open requests and their threads did last. A stage, a
+  // token, an event in a request's context or in its batch's is progress; a wait is not. `stalled_after_ms` is longer
+  // than the longest time that a healthy request spends without any. `pitot health` answers the same from outside, also
+  // if this process cannot.
+  // Cost: tens of us, and a few for each thread that works for a request or a batch.
+  pitot::Health Health(uint32_t stalled_after_ms = 10'000) const noexcept;
 
   // Stops recording and frees memory and threads. An incident being written or judged is finished, within `timeout_ms`.
   // After that one being written is cut off and left unnamed, and one being judged stays without a verdict. An incident

@@ -11,12 +11,17 @@
 
 PITOT_NAMESPACE_BEGIN
 
-// The parts of the memory budget, bytes. They add up to it.
+// The parts of the memory budget, bytes. They add up to it. A judge and collectors take theirs from the parts for
+// incidents when they are added: from the reserve, the arena and judging.
 struct MemorySplit {
   uint64_t rings;
   uint64_t requests_and_names;
-  uint64_t snapshot_reserve;  // for one incident's copy of the rings, at most
-  uint64_t analysis_arena;    // for turning a full reserve into files; anything beyond is left out
+  uint64_t snapshot_reserve;  // for copies of the rings: one incident gets half of what is free
+  uint64_t analysis_arena;    // for making the trace of a copy, and its dump; what has no room is left out
+  uint64_t judging;           // traces whose files and verdicts are still missing, and the judge's work on one
+  uint64_t learned;           // what a judge remembers (Judge::LimitMemory); 0: there is no judge
+  uint64_t collectors;        // held by collectors: at most half of what rings, requests and names leave
+  uint64_t own;               // Pitot's threads and small tables
 };
 
 // Cost of recording at a depth, for the host's work, compared with kScopes: percent, with the 95 % interval.
@@ -42,11 +47,11 @@ struct DepthStats {
 
 struct Stats {
   MemorySplit memory;
-  uint64_t collector_bytes;       // held by collectors that report it (Collector::HeldBytes), on top of `memory`
+  uint64_t collector_bytes;       // held by collectors (Collector::HeldBytes). Above memory.collectors: on top of it
   uint64_t ring_bytes_used;       // reserved by rings of threads, running or exited
   uint64_t address_bytes_parked;  // mapped but empty: rings of a former recorder that their threads may still touch
   uint32_t threads_recording;
-  uint32_t threads_retired;  // exited, with rings that are still readable
+  uint32_t threads_retired;  // exited, and no other thread has taken over the ring
   // The shortest and the median history in the rings of running threads, ms: the age of the oldest event that is still
   // there (to about a sixth). 0: no data yet.
   uint64_t history_shortest_ms;

@@ -69,7 +69,7 @@ PITOT_EXPORT Name Intern(const char* text) noexcept;
 PITOT_EXPORT void SetThreadName(const char* name) noexcept;
 
 namespace detail {
-inline namespace layout_1 {  // headers and library of different layouts do not link
+inline namespace layout_2 {  // headers and library of different layouts do not link
 
 struct OpenScope {
   const Site* site;
@@ -77,29 +77,32 @@ struct OpenScope {
 };
 inline constexpr uint32_t kMaxOpen = 62, kMaxRecordWords = 64, kMaxStringBytes = 48;
 
-// The part of a thread's ring used by inline code. Only the owner writes; docs/design.md, "The ring".
-struct alignas(128) Ring {
-  uint64_t head;    // words ever written; readers acquire it
-  uint64_t events;  // records ever written
-  uint64_t* words;
-  uint64_t mask;
-  uint32_t gate;  // equals g_gate while this ring belongs to the running recorder
+// The part of a thread's ring used by inline code. Only the owner writes; docs/design.md, "The ring". From `head` on it
+// may lie in a file that outlives the process. The line before is the process's own, and all zero in a child that would
+// otherwise write into that file.
+struct alignas(64) Ring {
+  uint64_t *words, mask;
+  uint32_t gate;              // equals g_gate while this ring belongs to the running recorder
+  void* entry;                // the registry's
+  alignas(64) uint64_t head;  // words ever written; readers acquire it
+  uint64_t events;            // records ever written
+  uint64_t request, batch;    // the thread's context: ids, 0 for none
   uint32_t depth;
-  uint64_t request;  // the thread's context: ids, 0 for none
-  uint64_t batch;
-  alignas(128) OpenScope open[kMaxOpen];
+  OpenScope open[kMaxOpen];
 };
 
 // The purpose of a clock read.
 enum class Edge : uint32_t { kNone, kBegin, kEnd, kNext };  // kNext: one scope ends where the next begins
 
-// 0: off. Otherwise the recorder's generation times two, plus one if clocks are read by ClockSlow().
+// 0: off. Otherwise the recorder's generation times two, plus kFastClock unless clocks are read by ClockSlow().
+inline constexpr uint32_t kFastClock = 1;
 PITOT_EXPORT extern uint32_t g_gate;
 PITOT_EXPORT extern uint64_t g_ticks_per_ns_q32;
 PITOT_EXPORT extern __thread Ring* t_ring __attribute__((tls_model("initial-exec")));
 PITOT_EXPORT Ring* Attach(uint32_t gate) noexcept;  // null: no ring for this thread
-// Reads the clock out of line: if it is the operating system's, or while scopes are mirrored to a tool
-// (lib/trace/mirror.h). `name` is for a site that is named at run time.
+// Reads the clock out of line: if it is the operating system's, while scopes are mirrored to a tool
+// (lib/trace/mirror.h), or in a child that must leave its parent's ring. `name` is for a site that is named at run
+// time.
 PITOT_EXPORT uint64_t ClockSlow(Edge edge, const Site* site, uint32_t name) noexcept;
 // Before Push: dumps then show the first 4 words of arguments while the scope is open. Before Pop: `begin` is 0.
 PITOT_EXPORT void ShowArgs(Ring* ring, uint32_t depth, uint64_t begin, const uint64_t* words, uint32_t count) noexcept;
@@ -109,7 +112,7 @@ PITOT_EXPORT void CloseMisnested(Ring* ring, uint32_t depth) noexcept;
 #define PITOT_DETAIL_INLINE [[gnu::always_inline]] inline
 
 PITOT_DETAIL_INLINE uint64_t Clock(uint32_t gate, Edge edge = Edge::kNone, const Site* site = 0, uint32_t name = 0) {
-  if (__builtin_expect(gate & 1, 0)) return ClockSlow(edge, site, name);
+  if (__builtin_expect((gate & kFastClock) == 0, 0)) return ClockSlow(edge, site, name);
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();
 #elif defined(__aarch64__)
@@ -292,7 +295,7 @@ PITOT_DETAIL_INLINE void EmitNow(const Site* site, const Skipped&, const Args&..
   Append(ring, site, now, now, list);
 }
 
-}  // namespace layout_1
+}  // namespace layout_2
 }  // namespace detail
 PITOT_NAMESPACE_END
 

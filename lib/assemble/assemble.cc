@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -22,6 +23,7 @@
 #include "assemble/usage.h"
 #include "model/fill_columns.h"
 #include "pitot/request.h"
+#include "snapshot/former_threads.h"
 #include "snapshot/record.h"
 #include "trace/launches.h"
 #include "trace/names.h"
@@ -117,13 +119,26 @@ constexpr uint64_t kAsyncCost = sizeof(RawAsync) + sizeof(model::AsyncRow) + kMa
 constexpr uint64_t kUsageCost = sizeof(RawUsage) + 4 * kSampleCost;
 constexpr uint64_t kTokenCost = sizeof(RawToken) + sizeof(model::TokenRow) + 16;
 
+uint64_t IncidentBytes(std::span<Collector* const> collectors) {
+  uint64_t bytes = 0;
+  for (const Collector* const collector : collectors) bytes += collector->IncidentBytes();
+  return bytes;
+}
+
 class Assembler {
  public:
-  Assembler(const Snapshot& snapshot, uint64_t most_bytes, std::span<Collector* const> collectors)
-      : snapshot_(snapshot), collectors_(collectors), sites_(&trace_), most_bytes_(most_bytes) {}
+  Assembler(const Snapshot& snapshot, const RowLimits& limits, std::span<Collector* const> collectors)
+      : snapshot_(snapshot),
+        collectors_(collectors),
+        sites_(*snapshot.texts, &trace_, snapshot.modules, !snapshot.cycle_counter),
+        asked_bytes_(IncidentBytes(collectors)),
+        collector_bytes_(std::min(asked_bytes_, limits.bytes / kCollectorPart)),
+        beyond_bytes_(limits.beyond_bytes),
+        most_bytes_(limits.bytes - collector_bytes_) {}
   model::Trace Run();
 
  private:
+  uint64_t BytesOf(const Collector& collector) const;
   void AddThread(const RingCopy& ring);
   void AddLosses(const RingCopy& ring, snapshot::Oldest oldest, uint32_t thread, int64_t oldest_ns);
   // A record of requests, batches or context; each kind has a function.
@@ -209,7 +224,9 @@ class Assembler {
   int64_t NsBetween(uint64_t from_ticks, uint64_t length_ticks) const {
     return length_ticks < uint64_t{1} << 62 ? Ns(from_ticks + length_ticks) - Ns(from_ticks) : 0;
   }
-  model::StringId NameOf(uint64_t index) { return trace_.strings.Add(trace::NameText(static_cast<uint32_t>(index))); }
+  model::StringId NameOf(uint64_t index) {
+    return trace_.strings.Add(snapshot_.texts->Name(static_cast<uint32_t>(index)));
+  }
   uint32_t ThreadRow(uint64_t number) const {
     const auto at = thread_rows_.find(static_cast<uint32_t>(number));
     return at != thread_rows_.end() ? at->second : kNone;
@@ -232,7 +249,9 @@ class Assembler {
   std::vector<RawContext> raw_contexts_;  // newest first
   uint64_t raw_records_ = 0;
   uint64_t wait_begin_ticks_ = 0, superseded_until_ticks_ = 0;  // of the next newer wait for a condition
-  // The limit for the cost of all rows, the cost of those made so far, and the words of rings still to read.
+  // What collectors ask for, and the limits for their rows.
+  const uint64_t asked_bytes_, collector_bytes_, beyond_bytes_;
+  // The limit for the cost of all other rows, the cost of those made so far, and the words of rings still to read.
   const uint64_t most_bytes_;
   uint64_t used_bytes_ = 0, words_left_ = 0;
   // Until ResolveEvents the events' requests and batches are numbers of these.
@@ -305,7 +324,8 @@ void Assembler::ReadRequestWords(const uint64_t* words, uint32_t count, model::R
     std::memcpy(&value, &words[at + 1], sizeof value);
     row->sizes.push_back({NameOf(words[at]), value});
   }
-  const int64_t end_ns = row->duration_ns == kOpen ? INT64_MAX : row->begin_ns + row->duration_ns;
+  const int64_t end_ns =
+      row->duration_ns == kOpen ? std::max(row->begin_ns, trace_.window_end_ns) : row->begin_ns + row->duration_ns;
   for (uint32_t i = 0; i < stages; ++i, ++at) {
     model::Stage stage;
     stage.name = NameOf(words[at] >> 48);
@@ -357,6 +377,7 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
       return AddCall(record);
     case InternalRecord::kUsage:
       return AddUsage(record, thread);
+    case InternalRecord::kThreadEnd:  // in no thread's copy: SplitByThreads
     case InternalRecord::kUnreadable:
       return;
   }
@@ -574,7 +595,7 @@ uint32_t Assembler::AddArgs(const Record& record, const KnownSite& site) {
     } else if (site.arg_types[i] == ArgType::kName) {
       value = NameOf(value);
     } else if (site.arg_types[i] == ArgType::kLiteral) {
-      value = sites_.Literal(value);
+      value = sites_.Literal(value, record.end_ticks);
     }
     trace_.arg_values.push_back(value);
   }
@@ -616,12 +637,14 @@ void Assembler::AddRow(int64_t begin_ns, int64_t duration_ns, uint32_t site, uin
 
 void Assembler::AddOpenScopes(const RingCopy& ring) {
   for (const snapshot::OpenScopeCopy& open : ring.open) {
-    const KnownSite whole = sites_.At(open.site);
+    // It was there when the ring was copied.
+    const KnownSite whole = sites_.At(open.site, ring.now_ticks);
     if (whole.kind == SiteKind::kInternal) continue;
     if (open.site == reinterpret_cast<uintptr_t>(&trace::kConditionSite)) wait_begin_ticks_ = open.begin_ticks;
     const Record record{open.site, open.begin_ticks, open.begin_ticks, open.args, open.arg_words};
     const uint8_t said = ArgsWithin(whole, open.args, open.arg_words);
-    const KnownSite site = said != 0 && said != whole.arg_count ? sites_.WithArgs(open.site, said) : whole;
+    const KnownSite site =
+        said != 0 && said != whole.arg_count ? sites_.WithArgs(open.site, ring.now_ticks, said) : whole;
     const uint32_t args = said != 0 ? AddArgs(record, site) : kNone;
     AddRow(Ns(open.begin_ticks), kOpen, site.row, args, kEventCost + kArgCost * open.arg_words);
   }
@@ -645,6 +668,8 @@ void Assembler::AddLosses(const RingCopy& ring, snapshot::Oldest oldest, uint32_
     if (loss.events == 0) loss.bytes = ring.lapped_words * 8;  // known events cover everything, not only the copy
     trace_.losses.push_back(loss);
   }
+  if (oldest != Oldest::kWindow && ring.former_threads != 0 && Ns(ring.attach_ticks) > trace_.window_begin_ns)
+    trace_.losses.push_back({kNone, model::LossReason::kRecycled, trace_.window_begin_ns, Ns(ring.attach_ticks)});
   if (ring.open.size() >= detail::kMaxOpen)
     trace_.losses.push_back({thread, model::LossReason::kDepth, trace_.window_end_ns, trace_.window_end_ns, 0, 0});
 }
@@ -687,7 +712,7 @@ void Assembler::AddThread(const RingCopy& ring) {
     oldest_ns = Ns(record.end_ticks);
     // Begun under a former recorder with another clock.
     record.begin_ticks = std::min(record.begin_ticks, record.end_ticks);
-    const KnownSite& site = sites_.At(record.site);
+    const KnownSite& site = sites_.At(record.site, record.end_ticks);
     if (site.kind == SiteKind::kInternal)
       AddInternal(record, site.record, thread);
     else if (record.begin_ticks <= ring.cut_ticks && !IsSuperseded(record))
@@ -824,6 +849,8 @@ void Assembler::AddRecycled() {
     trace_.losses.push_back({thread, model::LossReason::kRecycled,
                              std::max(Ns(ring->attach_ticks), trace_.window_begin_ns), Ns(ring->exit_ticks),
                              ring->events, 0});
+    if (ring->had_former_threads && Ns(ring->attach_ticks) > trace_.window_begin_ns)
+      trace_.losses.push_back({kNone, model::LossReason::kRecycled, trace_.window_begin_ns, Ns(ring->attach_ticks)});
   }
   const std::vector<trace::RecycledRing>& recycled = snapshot_.recycled;
   // There may have been more than the list remembers.
@@ -1014,6 +1041,13 @@ void Assembler::ResolveContexts() {
   }
 }
 
+// A collector's part of the room for all, by what it asks for.
+uint64_t Assembler::BytesOf(const Collector& collector) const {
+  const double room = static_cast<double>(collector_bytes_ + beyond_bytes_);
+  const double share = std::min(1.0, room / static_cast<double>(std::max<uint64_t>(asked_bytes_, 1)));
+  return static_cast<uint64_t>(static_cast<double>(collector.IncidentBytes()) * share);
+}
+
 model::Trace Assembler::Run() {
   trace_.clock.monotonic_ns = snapshot_.clock.last.monotonic_ns;
   trace_.clock.realtime_ns = snapshot_.clock.last.realtime_ns;
@@ -1026,7 +1060,9 @@ model::Trace Assembler::Run() {
   // The clocks were read last: nothing in the snapshot began after that.
   trace_.window_end_ns = std::max(Ns(snapshot_.window_end_ticks), snapshot_.clock.last.monotonic_ns);
 
-  for (const RingCopy& ring : snapshot_.rings) {
+  std::vector<RingCopy> rings = snapshot_.rings;
+  snapshot::SplitByThreads(snapshot_.texts->ThreadEndSite(), &rings);
+  for (const RingCopy& ring : rings) {
     thread_rows_[ring.number] = static_cast<uint32_t>(thread_rows_.size());
     words_left_ += static_cast<uint64_t>(ring.last - ring.first);
     // Records made during the copying of the last threads belong to the window, too.
@@ -1043,7 +1079,7 @@ model::Trace Assembler::Run() {
   for (auto* column : {&events.site, &events.thread, &events.request, &events.batch, &events.args})
     column->reserve(words_left_ / 2);
   AddOpenRequests();
-  for (const RingCopy& ring : snapshot_.rings) AddThread(ring);
+  for (const RingCopy& ring : rings) AddThread(ring);
   AddRecycled();
   AddEnds();
   AddOpenRequestsLost();
@@ -1053,13 +1089,13 @@ model::Trace Assembler::Run() {
   ResolveEvents();
   ResolveContexts();
   const uint64_t spare_bytes = most_bytes_ - std::min(used_bytes_, most_bytes_);
-  GpuTables gpu(&trace_, std::move(sources_), std::move(pasts_), spare_bytes);
+  GpuTables gpu(&trace_, std::move(sources_), std::move(pasts_), spare_bytes, *snapshot_.texts);
   gpu.BeginCollector(usages_.size() * (kUsageCost - sizeof(RawUsage)), "threads");  // their cost is in used_bytes_
   AddUsages(usages_, &gpu);
   for (Collector* collector : collectors_) {
     // A failing collector loses its own part; the rest of the incident stays.
     try {
-      gpu.BeginCollector(collector->IncidentBytes(), collector->Name());
+      gpu.BeginCollector(BytesOf(*collector), collector->Name());
       collector->AddTo(gpu);
     } catch (const std::exception& e) {
       gpu.AddAttribute((std::string("collector.") + collector->Name()).c_str(), e.what());
@@ -1074,8 +1110,8 @@ model::Trace Assembler::Run() {
 
 }  // namespace
 
-model::Trace Assemble(const Snapshot& snapshot, uint64_t most_bytes, std::span<Collector* const> collectors) {
-  return Assembler(snapshot, most_bytes, collectors).Run();
+model::Trace Assemble(const Snapshot& snapshot, const RowLimits& limits, std::span<Collector* const> collectors) {
+  return Assembler(snapshot, limits, collectors).Run();
 }
 
 }  // namespace pitot::assemble

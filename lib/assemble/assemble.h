@@ -15,10 +15,18 @@ namespace pitot::assemble {
 
 inline constexpr uint64_t kUnbounded = uint64_t{1} << 62;
 
-// `most_bytes` limits the approximate cost of all rows, at the peak of making the trace or its files. Rows beyond it
-// are left out and counted: the oldest events of each thread (LossReason::kReserve), and the last of the snapshot's
-// open requests (kOpenRequests). `collectors` add the data they kept. Throws bad_alloc. Cost: O(n log n) of the events.
-model::Trace Assemble(const snapshot::Snapshot& snapshot, uint64_t most_bytes = kUnbounded,
+// Collectors have one in so many bytes of the limit for rows, as far as they ask for it.
+inline constexpr uint64_t kCollectorPart = 4;
+// Limits for the approximate cost of rows, at the peak of making the trace or its files.
+struct RowLimits {
+  uint64_t bytes = kUnbounded;  // of all rows
+  uint64_t beyond_bytes = 0;    // on top, of collectors only
+};
+
+// Rows beyond the limits are left out and counted: the oldest events of each thread (LossReason::kReserve), and the
+// last of the snapshot's open requests (kOpenRequests). `collectors` add the data they kept. Throws bad_alloc. Cost:
+// O(n log n) of the events.
+model::Trace Assemble(const snapshot::Snapshot& snapshot, const RowLimits& limits = {},
                       std::span<Collector* const> collectors = {});
 
 }  // namespace pitot::assemble

@@ -289,7 +289,7 @@ void GpuTables::NumberCollectors() {
   for (CallSource& source : sources_) {
     const auto [number, is_new] = numbers.try_emplace(source.collector, 0);
     if (is_new && source.collector != 0) {
-      const std::string_view name = trace::NameText(source.collector);
+      const std::string name = texts_.Name(source.collector);
       const auto found =
           std::find_if(collectors_.begin() + 1, collectors_.end(), [&](const Added& it) { return it.name == name; });
       if (found != collectors_.end()) number->second = static_cast<uint32_t>(found - collectors_.begin());

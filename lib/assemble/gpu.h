@@ -15,6 +15,7 @@
 #include "pitot/extend/collector.h"
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
+#include "snapshot/texts.h"
 
 namespace pitot::assemble {
 
@@ -44,8 +45,12 @@ class GpuTables final : public TraceBuilder {
   // in DeviceCall: the stream, and the context in place of the device. `pasts` has one entry for each thread.
   // `spare_bytes` is available for rows beyond what their collectors bring.
   GpuTables(model::Trace* trace, std::vector<CallSource> sources, std::vector<ThreadPast> pasts,
-            uint64_t spare_bytes = uint64_t{1} << 62)
-      : trace_(*trace), sources_(std::move(sources)), pasts_(std::move(pasts)), spare_bytes_(spare_bytes) {
+            uint64_t spare_bytes = uint64_t{1} << 62, const snapshot::Texts& texts = snapshot::OwnTexts())
+      : texts_(texts),
+        trace_(*trace),
+        sources_(std::move(sources)),
+        pasts_(std::move(pasts)),
+        spare_bytes_(spare_bytes) {
     pasts_.resize(trace->threads.size());
   }
 
@@ -114,6 +119,7 @@ class GpuTables final : public TraceBuilder {
   model::StringId Text(uint32_t id) const { return id < trace_.strings.size() ? id : 0; }
   uint32_t CallOf(const std::vector<Cause>& causes, uint32_t correlation, int64_t at_ns) const;
 
+  const snapshot::Texts& texts_;
   model::Trace& trace_;
   // By row of trace_.calls; in place of the collector's name its number, from NumberCollectors on.
   std::vector<CallSource> sources_;

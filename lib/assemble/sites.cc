@@ -3,11 +3,12 @@
 
 #include <utility>
 
-#include "base/safe_read.h"
-#include "snapshot/site_reader.h"
-
 namespace pitot::assemble {
 namespace {
+
+// Keys of the index outside the range of addresses.
+constexpr uint64_t kHasFewerArgs = uint64_t{1} << 63;  // with the number of arguments from bit 56 on
+constexpr uint64_t kWasUnloaded = uint64_t{1} << 55;
 
 std::string_view Trim(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\n')) text.remove_prefix(1);
@@ -93,13 +94,30 @@ std::vector<std::string_view> SplitArgText(std::string_view text) {
   return parts;
 }
 
-const KnownSite& Sites::At(uint64_t address) {
+const KnownSite& Sites::At(uint64_t address, uint64_t ticks) {
+  const KnownSite& present = Present(address);
+  return ticks >= present.since_ticks ? present : Unloaded(address);
+}
+
+const KnownSite& Sites::Present(uint64_t address) {
   if (address == last_address_) return sites_[last_];
   const auto [at, is_new] = index_.try_emplace(address, static_cast<uint32_t>(sites_.size()));
   last_address_ = address;
   last_ = at->second;
   if (!is_new) return sites_[last_];
-  const snapshot::SiteText text = snapshot::ReadSite(address);
+  KnownSite site = Add(texts_.Site(address));
+  site.since_ticks = LoadedSince(address);
+  sites_.push_back(site);
+  return sites_.back();
+}
+
+const KnownSite& Sites::Unloaded(uint64_t address) {
+  const auto [at, is_new] = index_.try_emplace(address | kWasUnloaded, static_cast<uint32_t>(sites_.size()));
+  if (is_new) sites_.push_back(Add(snapshot::UnloadedSite()));
+  return sites_[at->second];
+}
+
+KnownSite Sites::Add(const snapshot::SiteText& text) {
   KnownSite site;
   site.kind = text.kind;
   site.arg_count = text.arg_count;
@@ -111,14 +129,18 @@ const KnownSite& Sites::At(uint64_t address) {
     trace_->sites.push_back(MakeRow(text, &trace_->strings));
     for (uint8_t i = 0; i < text.arg_count; ++i) site.arg_types[i] = trace_->sites.back().arg_types[i];
   }
-  sites_.push_back(site);
-  return sites_.back();
+  return site;
 }
 
-const KnownSite& Sites::WithArgs(uint64_t address, uint8_t count) {
-  KnownSite site = At(address);
-  // Outside the range of addresses.
-  const uint64_t key = address | uint64_t{count} << 56 | uint64_t{1} << 63;
+uint64_t Sites::LoadedSince(uint64_t address) {
+  if (modules_ == nullptr) return 0;
+  modules_->Look(slow_clock_);
+  return modules_->LoadedSince(address);
+}
+
+const KnownSite& Sites::WithArgs(uint64_t address, uint64_t ticks, uint8_t count) {
+  KnownSite site = At(address, ticks);
+  const uint64_t key = address | uint64_t{count} << 56 | kHasFewerArgs;
   const auto [at, is_new] = index_.try_emplace(key, static_cast<uint32_t>(sites_.size()));
   if (is_new) {
     model::SiteRow row = trace_->sites[site.row];
@@ -132,12 +154,16 @@ const KnownSite& Sites::WithArgs(uint64_t address, uint8_t count) {
   return sites_[at->second];
 }
 
-model::StringId Sites::Literal(uint64_t address) {
-  const auto [at, is_new] = literals_.try_emplace(address, 0);
-  if (!is_new) return at->second;
-  std::string text;
-  if (address != 0 && !base::ReadString(address, 256, &text)) text = "(unloaded)";
-  return at->second = trace_->strings.Add(text);
+model::StringId Sites::Literal(uint64_t address, uint64_t ticks) {
+  constexpr char kUnloaded[] = "(unloaded)";
+  const auto [at, is_new] = literals_.try_emplace(address);
+  KnownLiteral& literal = at->second;
+  if (is_new) {
+    std::string text;
+    if (address != 0 && !texts_.Literal(address, &text)) text = kUnloaded;
+    literal = {trace_->strings.Add(text), LoadedSince(address)};
+  }
+  return ticks >= literal.since_ticks ? literal.text : trace_->strings.Add(kUnloaded);
 }
 
 }  // namespace pitot::assemble

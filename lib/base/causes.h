@@ -17,6 +17,10 @@ inline constexpr char kFailed[] = "failed", kTimedOut[] = "timed_out", kAbandone
 inline constexpr char kStalledScope[] = "stall scope ";
 // The cause of an incident that the host asked for.
 inline constexpr char kManual[] = "manual";
+// The cause of an incident that was made of a black box.
+inline constexpr char kPreviousLife[] = "previous_life";
+// The same of a process that hangs.
+inline constexpr char kWedged[] = "wedged";
 
 // In the detail of a stalled scope, in front of its thread's number.
 inline constexpr char kOnThread[] = " on thread #";

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <string_view>
 
@@ -67,6 +68,11 @@ inline std::string Count(uint64_t count) {
   std::string digits = std::to_string(count);
   for (size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, ",");
   return digits;
+}
+// "1,203", "50.5".
+inline std::string Amount(double number) {
+  const bool is_whole = number >= 0 && number < 1e15 && number == std::floor(number);
+  return is_whole ? Count(static_cast<uint64_t>(number)) : Format("%.4g", number);
 }
 // "1 request", "1,203 requests", "2 losses", "3 stretches".
 inline std::string Plural(uint64_t count, std::string_view noun) {

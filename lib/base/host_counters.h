@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Names of the host's counters (collect/host), shared by the code for recording and for reading them. All
-// except frequencies grow from the begin of the process, the thread or the machine.
+// except frequencies, memory and rests grow from the begin of the process, the thread or the machine.
 #ifndef PITOT_LIB_BASE_HOST_COUNTERS_H_
 #define PITOT_LIB_BASE_HOST_COUNTERS_H_
 
@@ -38,6 +38,9 @@ inline constexpr CounterName kMemoryPressure = {"memory pressure (some)", "ns"};
 inline constexpr CounterName kMemoryPressureFull = {"memory pressure (full)", "ns"};
 inline constexpr CounterName kCpuFrequency = {"mean CPU frequency", "MHz"};
 inline constexpr CounterName kLeastCpuFrequency = {"lowest CPU frequency", "MHz"};
+inline constexpr CounterName kResident = {"resident memory", "bytes"};
+// For how long the collector now rests between two looks, because the process has nothing to do; 0: it does not rest.
+inline constexpr CounterName kRest = {"length of a rest", "ns"};
 
 // `tid` is the operating system's.
 inline std::string ThreadCounter(int64_t tid, const CounterName& what) {

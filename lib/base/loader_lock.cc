@@ -16,7 +16,8 @@ namespace {
 constinit Mutex g_loader_mutex;
 constinit std::atomic<pthread_t> g_forking_thread{0};  // holds the mutex; 0: a thread of Pitot, or none
 constinit std::atomic<bool> g_holds_forks{false}, g_was_forked_inside{false};
-constinit thread_local bool t_is_own_thread = false;
+// Initial-exec: handlers of signals read it, and other variables of a thread may be allocated at their first use.
+[[gnu::tls_model("initial-exec")]] constinit thread_local bool t_is_own_thread = false;
 constinit thread_local uint32_t t_loader_uses = 0;
 
 // These three hold the mutex from one to the next, which the analysis cannot follow. They use no thread-local variable:
@@ -58,6 +59,8 @@ bool HoldForksForLoader() noexcept {
 }
 
 void BecomeOwnThread() noexcept { t_is_own_thread = true; }
+
+bool IsOwnThread() noexcept { return t_is_own_thread; }
 
 LoaderUse::LoaderUse() noexcept PITOT_NO_THREAD_SAFETY_ANALYSIS : is_counted_(t_is_own_thread) {
   if (is_counted_ && t_loader_uses++ == 0) g_loader_mutex.Lock();

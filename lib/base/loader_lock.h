@@ -19,6 +19,8 @@ bool HoldForksForLoader() noexcept;
 
 // Declares the calling thread to be one of Pitot's, until it ends.
 void BecomeOwnThread() noexcept;
+// Whether it is. Safe in handlers of signals.
+bool IsOwnThread() noexcept;
 
 // Holds the lock for a block with calls such as dlopen and dl_iterate_phdr. It may nest. A driver's functions are
 // called outside, because they may hang. On a host's thread it does nothing: that thread may be inside the loader

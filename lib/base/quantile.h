@@ -44,6 +44,13 @@ template <class T> T Quantile(std::vector<T> values, double q) {
 }
 template <class T> T Median(std::vector<T> values) { return Quantile(std::move(values), 0.5); }
 
+// The share of ascending values that are at most `value`; 1 for no values.
+template <class T> double ShareUpTo(const std::vector<T>& ascending, T value) {
+  if (ascending.empty()) return 1;
+  const auto after = std::upper_bound(ascending.begin(), ascending.end(), value);
+  return static_cast<double>(after - ascending.begin()) / static_cast<double>(ascending.size());
+}
+
 // For values with weights: the smallest one that, with those below it, has a share `q` of the weight. 0 for no values.
 // O(n log n).
 inline double WeightedQuantile(std::vector<std::pair<double, int64_t>> values, double q) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/text.h"
 
+#include <cstring>
+
 namespace pitot::base {
 namespace {
 
@@ -61,6 +63,19 @@ std::string SanitizeText(std::string_view text) {
     text.remove_prefix(size != 0 ? size : 1);
   }
   return sane;
+}
+
+namespace {
+
+// The result of strerror_r, in its two forms.
+[[maybe_unused]] const char* Said(int, const char* buffer) { return buffer; }
+[[maybe_unused]] const char* Said(const char* text, const char*) { return text; }
+
+}  // namespace
+
+std::string SystemText(int error) {
+  char buffer[128] = "";
+  return Said(strerror_r(error, buffer, sizeof buffer), buffer);
 }
 
 }  // namespace pitot::base

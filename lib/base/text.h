@@ -22,6 +22,9 @@ uint32_t SaneCharacter(std::string_view text);
 // Returns `text` with each control character and each byte that is not part of valid UTF-8 replaced by U+FFFD.
 std::string SanitizeText(std::string_view text);
 
+// What the system says of an error number: "No space left on device". May throw bad_alloc. Threads: any.
+std::string SystemText(int error);
+
 }  // namespace pitot::base
 
 #endif  // PITOT_LIB_BASE_TEXT_H_

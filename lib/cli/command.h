@@ -39,6 +39,8 @@ void AddReport(CommandLine& line);
 void AddRoofline(CommandLine& line);
 void AddDoctor(CommandLine& line);
 void AddCounters(CommandLine& line);
+void AddHealth(CommandLine& line);
+void AddWatch(CommandLine& line);
 
 }  // namespace pitot::cli
 

@@ -39,7 +39,7 @@
 namespace pitot::cli {
 namespace {
 
-constexpr uint64_t kDefaultBudgetBytes = 64ull << 20;
+constexpr uint64_t kDefaultBudgetBytes = 128ull << 20;
 
 // A file's first line; "" if it cannot be read.
 std::string FirstLine(const std::string& path) {
@@ -217,9 +217,9 @@ Finding Memory() {
   if (!is_known) return {"memory", Health::kGood, "no memory limit of a cgroup was found", ""};
   if (!is_limited) return {"memory", Health::kGood, "no memory limit (" + version + ")", ""};
   const uint64_t free = limit > used ? limit - used : 0;
-  const bool is_tight = free < 4 * kDefaultBudgetBytes;
+  const bool is_tight = free < 2 * kDefaultBudgetBytes;
   return {"memory", is_tight ? Health::kNote : Health::kGood,
-          absl::StrFormat("limited to %s, %s of it free (%s); a recorder holds 64 MiB by default", base::Bytes(limit),
+          absl::StrFormat("limited to %s, %s of it free (%s); a recorder holds 128 MiB by default", base::Bytes(limit),
                           base::Bytes(free), version),
           is_tight ? "lower Options::memory_budget_bytes (at least 4 MiB), or raise the limit" : ""};
 }

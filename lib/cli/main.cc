@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kFooter = R"(Exit codes:
   0  done
-  1  the answer is empty; of doctor: something needs attention; of diff: a regression
+  1  the answer is empty; of doctor: something needs attention; of diff: a regression; of health: stalled
   2  wrong usage
   3  the file is missing or cannot be read
   4  the file is damaged: the answer covers the readable part
@@ -39,6 +39,8 @@ int main(int argc, char** argv) {
     AddReport(line);
     AddConvert(line);
     AddRecover(line);
+    AddHealth(line);
+    AddWatch(line);
     AddDoctor(line);
     AddCounters(line);
     exit_code = line.Run(argc, argv);

@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_format.h"
+#include "cli/box_incidents.h"
 #include "cli/command.h"
 #include "cli/command_line.h"
 #include "cli/files.h"
 #include "pitot/model/index.h"
 #include "pitot/serialize/dump.h"
+#include "session/post_mortem.h"
 
 namespace pitot::cli {
 namespace {
 
 struct RecoverOptions {
   std::string input, output;
+  std::optional<std::string> boxes;  // --post-mortem
+  bool keeps = false;
 };
 
 void NoteRecovery(const LoadReport& report, model::Trace* trace) {
@@ -63,17 +70,58 @@ int Recover(const RecoverOptions& options) {
   return kDone;
 }
 
+// Returns the worst of several results.
+int PostMortem(const RecoverOptions& options) {
+  const std::vector<std::string> paths = session::BoxesIn(*options.boxes);
+  int result = kNothingFound;
+  for (const std::string& path : paths) {
+    session::FoundBox box(path);
+    switch (box.Look()) {
+      case session::FoundBox::Life::kDead:
+        if (const int recovered = RecoverBox(&box, options.output, options.keeps ? AfterIt::kKeep : AfterIt::kRemove);
+            recovered != kDone || result == kNothingFound)
+          result = recovered;
+        break;
+      case session::FoundBox::Life::kAlive:
+        Complain(absl::StrFormat("%s: %s (process %d) is running", path, box.reader().facts().process_name,
+                                 box.reader().facts().pid));
+        break;
+      case session::FoundBox::Life::kEnded:
+        if (!options.keeps) box.Remove();
+        break;
+      case session::FoundBox::Life::kBroken:
+        Complain(path + ": " + box.why());
+        if (result == kNothingFound) result = kNotADump;
+    }
+  }
+  if (result == kNothingFound) Complain("no black box of a dead process in " + *options.boxes);
+  return result;
+}
+
 }  // namespace
 
 void AddRecover(CommandLine& line) {
   auto options = std::make_shared<RecoverOptions>();
   const Command command =
-      line.Command("recover", "Writes the readable part of a truncated or damaged dump to a new one");
-  command.Add("dump", &options->input, kDumpHelp).Required();
+      line.Command("recover", "Writes the readable part of a damaged dump, or what a process did before it was killed");
+  const Option dump = command.Add("dump", &options->input, kDumpHelp);
   command.Add("-o,--output", &options->output,
-              "Output file; - is stdout [the dump's name with .recovered.pitot; of a whole dump none]");
-  command.Footer("Exit codes: 1 nothing could be recovered; see `pitot --help` for others.");
+              "Output file; - is stdout [the dump's name with .recovered.pitot; of a whole dump none]. With "
+              "--post-mortem: the directory for incidents [the one of the process's own incidents]");
+  const Option boxes =
+      command.Add("--post-mortem", &options->boxes,
+                  "Make incidents of black boxes that dead processes left in this folder, and remove them");
+  boxes.Excludes(dump);
+  command.AddFlag("--keep", &options->keeps, "Leave the black boxes where they are").Needs(boxes);
+  command.Footer(
+      "Exit codes: 1 nothing could be recovered, or no process died; 5 a black box cannot be read; 6 no incident could "
+      "be written; see `pitot --help` for others.");
   command.Run([options] {
+    if (options->boxes) return PostMortem(*options);
+    if (options->input.empty()) {
+      Complain("recover: name a dump, or a folder of black boxes by --post-mortem");
+      return static_cast<int>(kUsage);
+    }
     options->input = DumpPath(options->input);
     return Recover(*options);
   });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pitot/serialize/report.h"
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/command_line.h"
 #include "cli/files.h"
+#include "cli/request_id.h"
 #include "pitot/analyze/asked.h"
 #include "pitot/analyze/report_html.h"
 #include "session/text_sink.h"
@@ -19,20 +21,25 @@ namespace pitot::cli {
 namespace {
 
 struct ReportOptions {
-  std::string input, output = "-";
+  std::string input, request, output = "-";
   bool html = false;
 };
 
-// The verdict on the subject of the dump, and the findings of analyzers.
+// The verdict on the request, or with 0 on the subject of the dump, and the findings of analyzers.
 struct Answer {
-  explicit Answer(const model::Trace& trace) {
+  Answer(const model::Trace& trace, uint64_t request) {
     judged = analyze::BlameIndex::Make(trace, {}, &judgement.index);
-    if (judged.ok()) judged = ChooseAsked(judgement.index, &asked);
+    if (judged.ok()) judged = Choose(trace, request);
     if (judged.ok()) judged = JudgeAsked(trace, asked, nullptr, &judgement);
     if (judged.ok()) others = OthersThatFired(trace, nullptr, &judgement);
     analyze::AnalyzeOptions options;
     if (judgement.index.data() != nullptr) options.index = &judgement.index;
     analyzed = Analyze(trace, analyze::MakeCatalogue(), options, &analysis);
+  }
+  Status Choose(const model::Trace& trace, uint64_t request) {
+    if (request == 0) return ChooseAsked(judgement.index, &asked);
+    asked.request = analyze::ChooseRequest(trace, request);
+    return asked.request != model::kNone ? Status() : Status(StatusCode::kNotFound, "the request is not in it");
   }
   analyze::HtmlReport Content(const model::Trace& trace) {
     analyze::HtmlReport content;
@@ -55,10 +62,12 @@ struct Answer {
 // state, and drifts of routes.
 class TextFile : public Serializer {
  public:
-  explicit TextFile(size_t columns) : columns_(columns), report_(MakeReportSerializer("report.txt", columns)) {}
+  TextFile(size_t columns, uint64_t request)
+      : columns_(columns), request_(request), report_(MakeReportSerializer("report.txt", columns)) {}
   const char* FileName() const noexcept override { return report_->FileName(); }
   Status Serialize(const model::Trace& trace, ByteSink& sink) override {
-    Answer answer(trace);
+    Answer answer(trace, request_);
+    if (request_ != 0 && !answer.judged.ok()) return answer.judged;
     session::TextSink report;
     if (Status s = report_->Serialize(trace, report); !s.ok()) return s;
     base::OpeningSize size;
@@ -73,19 +82,25 @@ class TextFile : public Serializer {
 
  private:
   const size_t columns_;
+  const uint64_t request_;
   const std::unique_ptr<Serializer> report_;
 };
 
 class HtmlFile : public Serializer {
  public:
+  explicit HtmlFile(uint64_t request) : request_(request) {}
   const char* FileName() const noexcept override { return "report.html"; }
   Status Serialize(const model::Trace& trace, ByteSink& sink) override {
-    Answer answer(trace);
+    Answer answer(trace, request_);
+    if (request_ != 0 && !answer.judged.ok()) return answer.judged;
     if (!answer.analyzed.ok()) return answer.analyzed;
     const std::string text = ReportHtml(trace, answer.Content(trace));
     return sink.Write(text.data(), text.size()) ? Status()
                                                 : Status(StatusCode::kIoError, "the sink accepts no more data");
   }
+
+ private:
+  const uint64_t request_;
 };
 
 int Report(const ReportOptions& options) {
@@ -94,8 +109,10 @@ int Report(const ReportOptions& options) {
   const int loaded = Load(options.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
   if (!AreDifferentFiles(options.input, options.output)) return kUsage;
-  TextFile text(options.output == "-" ? WrapWidth(base::kColumns) : base::kColumns);
-  HtmlFile html;
+  uint64_t request = 0;
+  if (const int found = FindId(trace, options.request, options.input, &request); found != kDone) return found;
+  TextFile text(options.output == "-" ? WrapWidth(base::kColumns) : base::kColumns, request);
+  HtmlFile html(request);
   uint64_t bytes = 0;
   const int written = WriteFile(options.html ? static_cast<Serializer&>(html) : text, trace, options.output, &bytes);
   return written != kDone ? written : loaded;
@@ -108,6 +125,11 @@ void AddReport(CommandLine& line) {
   const Command command = line.Command("report", "Prints the text report of a dump: its slow requests and the reasons");
   command.Add("dump", &options->input, kDumpHelp).Required();
   command.Add("-o,--output", &options->output, "Output file; - is stdout").ShowDefault();
+  command
+      .Add("--request", &options->request,
+           "Judge the request with this id (the server's own or Pitot's), or with the only id that begins so. "
+           "Default: the incident's own request")
+      .Check(IsSomeId);
   command.AddFlag("--html", &options->html,
                   "Write one page for a browser, with a picture of the request's time and the analyzers' findings");
   command.Run([options] {

@@ -66,6 +66,13 @@ void Governor::SetAvailable(uint32_t depths) noexcept {
   }
 }
 
+int64_t Governor::DueNs() const noexcept {
+  if (armed_until_ns_ != 0) return armed_until_ns_;
+  if (!round_.is_over()) return round_.DueNs();
+  const bool may_draw = policy_.deepest() != Depth::kScopes && HasWork();
+  return may_draw ? std::max(rest_until_ns_, now_ns_) : INT64_MAX;
+}
+
 // Adds the time since the last tick to the depth then in force.
 void Governor::Account(int64_t now_ns) noexcept {
   now_ns = std::clamp<int64_t>(now_ns, 0, kEndOfTimeNs);
@@ -132,7 +139,7 @@ void Governor::Draw() noexcept {
   const int64_t p99_ns = classes_.LongP99Ns();
   const int64_t block_ns = std::clamp(Round::kMarginsPerBlock * p99_ns, options_.block_ns, kLongestBlockNs);
   rest_until_ns_ = now_ns_ + block_ns;
-  if (p99_ns == 0 || now_ns_ - last_work_ns_ > kIdleNs) return;
+  if (p99_ns == 0 || !HasWork()) return;
   policy_.SetArmedShare(armed_share_);
   policy_.SetSteepness(classes_.TailSteepness());
   Depth depths[Round::kBlocks];
@@ -140,6 +147,9 @@ void Governor::Draw() noexcept {
   round_.Begin(now_ns_, block_ns, depths, policy_.base(), &lots_);
   ++rounds_begun_;
 }
+
+// Whether there was work to measure a little while ago.
+bool Governor::HasWork() const noexcept { return last_work_ns_ != 0 && now_ns_ - last_work_ns_ <= kIdleNs; }
 
 void Governor::VoidRound() noexcept {
   if (round_.is_over()) return;
@@ -170,7 +180,7 @@ void Governor::Describe(char* text, size_t size) const noexcept {
     snprintf(text, size, "auto, at scopes: no collector offers a deeper one now");
   } else if (armed_until_ns_ != 0) {
     snprintf(text, size, "armed: %s", base::DepthName(depth_));
-  } else if (last_work_ns_ == 0 || now_ns_ - last_work_ns_ > kIdleNs) {
+  } else if (!HasWork()) {
     snprintf(text, size, "holding %s; no work to measure", base::DepthName(base));
   } else if (next == base) {
     snprintf(text, size, "holding %s", base::DepthName(base));

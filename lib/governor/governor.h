@@ -60,6 +60,9 @@ class Governor {
   void SetAvailable(uint32_t depths) noexcept;
 
   bool IsArmed() const noexcept { return armed_until_ns_ != 0; }
+  // When Tick has something to do although no work is noted: a block or an arming ends, or a round may begin.
+  // INT64_MAX: never.
+  int64_t DueNs() const noexcept;
   Report GetReport() const noexcept;
   // Report::state alone.
   void Describe(char* text, size_t size) const noexcept;
@@ -70,6 +73,7 @@ class Governor {
   void Take(const governor::Note& note) noexcept;
   void Move() noexcept;
   void Draw() noexcept;
+  bool HasWork() const noexcept;
   void VoidRound() noexcept;
   Overhead Cost() const noexcept;
 

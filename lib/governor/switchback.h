@@ -51,6 +51,8 @@ class Round {
   bool CutIfCatastrophic(int64_t now_ns) noexcept;
 
   bool is_over() const noexcept { return stage_ == kOver; }
+  // When it is to move on; not once it is over.
+  int64_t DueNs() const noexcept { return stage_begin_ns_ + block_ns_; }
   // The depth at this moment of the round.
   Depth depth() const noexcept;
   bool Uses(Depth depth) const noexcept { return Blocks(depth) != 0; }

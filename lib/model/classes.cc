@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -63,12 +62,27 @@ template <class Answer> class OncePerName {
   std::unordered_map<StringId, Answer> answers_;
 };
 
+constexpr auto kNoClass = static_cast<HostClass>(kHostClasses);
+
+HostClass ClassOf(const Trace& trace, const SiteRow& site) {
+  const std::string_view name = trace.strings[site.name];
+  if (!IsScope(site.kind) || site.kind == SiteKind::kWait || IsProfilerStep(name)) return kNoClass;
+  if (IsLoader(name)) return HostClass::kLoader;
+  if (site.kind == SiteKind::kOperator) return HostClass::kOperator;
+  return IsPythonFunction(trace, site) ? kNoClass : HostClass::kScope;
+}
+std::vector<HostClass> ClassesOfSites(const Trace& trace) {
+  std::vector<HostClass> classes;
+  classes.reserve(trace.sites.size());
+  for (const SiteRow& site : trace.sites) classes.push_back(ClassOf(trace, site));
+  return classes;
+}
+
 // The activities of threads by class.
 class HostWork {
  public:
-  explicit HostWork(const Trace& trace) : trace_(trace), calls_(trace.strings), sets_(kHostClasses) {
-    for (const SiteRow& site : trace.sites) sites_.push_back(ClassOf(site));
-  }
+  HostWork(const Trace& trace, const std::vector<HostClass>& sites)
+      : trace_(trace), sites_(sites), calls_(trace.strings), sets_(kHostClasses) {}
   void AddCalls(uint32_t first, uint32_t last) {
     for (uint32_t row = first; row < last; ++row) {
       const HostClass of = calls_.Of(trace_.calls.name[row], [](std::string_view name) {
@@ -82,8 +96,8 @@ class HostWork {
   }
   void AddEvents(uint32_t first, uint32_t last) {
     for (uint32_t row = first; row < last; ++row) {
-      const std::optional<HostClass> of = sites_[trace_.events.site[row]];
-      if (of) Add(*of, trace_.events.begin_ns[row], trace_.EventEnd(row));
+      const HostClass of = sites_[trace_.events.site[row]];
+      if (of != kNoClass) Add(of, trace_.events.begin_ns[row], trace_.EventEnd(row));
     }
   }
   std::vector<Intervals> Take() {
@@ -94,20 +108,17 @@ class HostWork {
 
  private:
   void Add(HostClass of, int64_t begin_ns, int64_t end_ns) {
-    sets_[static_cast<uint32_t>(of)].push_back({begin_ns, end_ns});
-  }
-  std::optional<HostClass> ClassOf(const SiteRow& site) const {
-    const std::string_view name = trace_.strings[site.name];
-    if (!IsScope(site.kind) || site.kind == SiteKind::kWait || IsProfilerStep(name)) return std::nullopt;
-    if (IsLoader(name)) return HostClass::kLoader;
-    if (site.kind == SiteKind::kOperator) return HostClass::kOperator;
-    if (IsPythonFunction(trace_, site)) return std::nullopt;
-    return HostClass::kScope;
+    std::vector<Interval>& set = sets_[static_cast<uint32_t>(of)];
+    if (set.size() == set.capacity()) {  // many threads do the same at once: their union is small
+      set = Union(std::move(set));
+      set.reserve(2 * set.size() + 16);
+    }
+    AddTo(&set, {begin_ns, end_ns});
   }
 
   const Trace& trace_;
+  const std::vector<HostClass>& sites_;
   OncePerName<HostClass> calls_;
-  std::vector<std::optional<HostClass>> sites_;
   std::vector<std::vector<Interval>> sets_;
 };
 
@@ -167,24 +178,27 @@ IntervalSets::IntervalSets(const Trace& trace) : devices_(static_cast<uint32_t>(
     if (kind == GpuKind::kKernel || kind == GpuKind::kGraph)
       of = communicates.Of(trace.gpu.name[row], IsCommunicationKernel) ? GpuClass::kCommunication : GpuClass::kCompute;
     const uint32_t device = std::min(trace.streams[trace.gpu.stream[row]].device, devices_);
-    gpu[device * kGpuClasses + static_cast<uint32_t>(of)].push_back(
-        {trace.gpu.begin_ns[row], trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]});
+    AddTo(&gpu[device * kGpuClasses + static_cast<uint32_t>(of)],
+          {trace.gpu.begin_ns[row], trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]});
   }
 
-  HostWork host(trace);
+  const std::vector<HostClass> sites = ClassesOfSites(trace);
+  HostWork host(trace, sites);
   host.AddCalls(0, trace.calls.size());
   host.AddEvents(0, trace.events.size());
   for (std::vector<Interval>& intervals : gpu) gpu_.push_back(Union(std::move(intervals)));
   host_ = host.Take();
 }
 
-std::vector<Intervals> HostSetsOf(const Trace& trace, uint32_t thread) {
-  const std::vector<uint32_t>& threads = trace.calls.thread;  // ascending, kNone last
+ThreadSets::ThreadSets(const Trace& trace) : trace_(trace), sites_(ClassesOfSites(trace)) {}
+
+std::vector<Intervals> ThreadSets::Of(uint32_t thread) const {
+  const std::vector<uint32_t>& threads = trace_.calls.thread;  // ascending, kNone last
   const auto [first, last] = std::equal_range(threads.begin(), threads.end(), thread);
-  HostWork host(trace);
+  HostWork host(trace_, sites_);
   host.AddCalls(static_cast<uint32_t>(first - threads.begin()), static_cast<uint32_t>(last - threads.begin()));
   if (thread != kNone) {
-    const ThreadRow& row = trace.threads[thread];
+    const ThreadRow& row = trace_.threads[thread];
     host.AddEvents(row.first_event, row.first_event + row.event_count);
   }
   return host.Take();

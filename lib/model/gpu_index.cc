@@ -93,24 +93,33 @@ class IdleTimes {
   explicit IdleTimes(Intervals busy) : busy_(std::move(busy)), before_{0} {
     for (const Interval& interval : busy_) before_.push_back(before_.back() + interval.end_ns - interval.begin_ns);
   }
-  // How long until `at_ns`; before its first work for ever.
-  int64_t Before(int64_t at_ns) const {
-    const size_t next = FirstFrom(at_ns);
-    return next == 0 ? INT64_MAX : std::max<int64_t>(0, at_ns - busy_[next - 1].end_ns);
+  // A moment, found once. Asked in order of time, each is near the one before.
+  struct Place {
+    int64_t at_ns = INT64_MIN;
+    size_t next = 0;  // the first interval that begins at or after it
+  };
+  void Find(int64_t at_ns, Place* place) const {
+    if (at_ns == place->at_ns) return;
+    const auto is_before = [at_ns](const Interval& interval) { return interval.begin_ns < at_ns; };
+    constexpr size_t kNear = 16;
+    const size_t from = at_ns > place->at_ns ? place->next : 0, near = std::min(from + kNear, busy_.size());
+    const bool is_near = near == busy_.size() || !is_before(busy_[near]);
+    const auto first = busy_.begin() + static_cast<std::ptrdiff_t>(from);
+    const auto last = is_near ? busy_.begin() + static_cast<std::ptrdiff_t>(near) : busy_.end();
+    *place = {at_ns, static_cast<size_t>(std::partition_point(first, last, is_before) - busy_.begin())};
   }
-  int64_t Within(const Interval& time) const {
-    return time.end_ns - time.begin_ns - (BusyUntil(time.end_ns) - BusyUntil(time.begin_ns));
+  // How long until then; before its first work for ever.
+  int64_t Before(const Place& place) const {
+    return place.next == 0 ? INT64_MAX : std::max<int64_t>(0, place.at_ns - busy_[place.next - 1].end_ns);
+  }
+  int64_t Between(const Place& begin, const Place& end) const {
+    return end.at_ns - begin.at_ns - (BusyUntil(end) - BusyUntil(begin));
   }
 
  private:
-  size_t FirstFrom(int64_t at_ns) const {
-    const auto from = std::partition_point(busy_.begin(), busy_.end(),
-                                           [&](const Interval& interval) { return interval.begin_ns < at_ns; });
-    return static_cast<size_t>(from - busy_.begin());
-  }
-  int64_t BusyUntil(int64_t at_ns) const {
-    const size_t next = FirstFrom(at_ns);
-    return before_[next] - (next == 0 ? 0 : std::max<int64_t>(0, busy_[next - 1].end_ns - at_ns));
+  int64_t BusyUntil(const Place& place) const {
+    const size_t next = place.next;
+    return before_[next] - (next == 0 ? 0 : std::max<int64_t>(0, busy_[next - 1].end_ns - place.at_ns));
   }
 
   Intervals busy_;
@@ -318,6 +327,7 @@ LaunchLag FindLaunchLag(const Trace& trace, uint32_t device, int64_t begin_ns, i
   std::optional<HeldBack> held_back;
   if (late_ns > 0) held_back.emplace(trace);
   const IdleTimes idle(late_ns > 0 ? DeviceBusy(trace, device) : Intervals());
+  IdleTimes::Place launch, begin;
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
     const int64_t at_ns = trace.gpu.begin_ns[row];
     const uint32_t call = trace.gpu.call[row];
@@ -329,8 +339,10 @@ LaunchLag FindLaunchLag(const Trace& trace, uint32_t device, int64_t begin_ns, i
     lag.early += lag_ns < 0;
     ++lag.rows;
     if (late_ns <= 0 || held_back->Has(row) || lag_ns < late_ns) continue;
-    const bool was_idle = std::min(idle.Before(at_ns), lag_ns) >= late_ns;
-    lag.waited_for_nothing += was_idle || 2 * idle.Within({launched_ns, at_ns}) >= lag_ns;
+    idle.Find(launched_ns, &launch);
+    idle.Find(at_ns, &begin);
+    const bool was_idle = std::min(idle.Before(begin), lag_ns) >= late_ns;
+    lag.waited_for_nothing += was_idle || 2 * idle.Between(launch, begin) >= lag_ns;
   }
   return lag;
 }

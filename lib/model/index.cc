@@ -3,15 +3,11 @@
 
 #include <algorithm>
 
+#include "model/flatten.h"
+
 PITOT_NAMESPACE_BEGIN
 namespace model {
 namespace {
-
-struct Scope {
-  int64_t begin_ns;
-  int64_t end_ns;
-  uint32_t event;
-};
 
 // Groups the rows 0 to `size` - 1 by key. Afterwards rows[starts[k]] to rows[starts[k + 1] - 1] have key k, in order.
 // Rows whose `key(row)` is kNone are in none of the groups.
@@ -29,72 +25,11 @@ void Group(size_t size, size_t keys, const Key& key, std::vector<uint32_t>* rows
   }
 }
 
-// The scopes of one thread between two moments, outer scopes before inner ones.
-std::vector<Scope> ScopesOf(const Trace& trace, const ThreadRow& thread, int64_t begin_ns, int64_t end_ns) {
-  std::vector<Scope> scopes;
-  scopes.reserve(thread.event_count);
-  const uint32_t last = thread.first_event + thread.event_count;
-  for (uint32_t event = thread.first_event; event < last; ++event) {
-    if (trace.events.begin_ns[event] >= end_ns) break;  // events are sorted by begin
-    if (!IsScope(trace.sites[trace.events.site[event]].kind)) continue;
-    const Scope scope{trace.events.begin_ns[event], trace.EventEnd(event), event};
-    if (scope.end_ns > std::max(scope.begin_ns, begin_ns)) scopes.push_back(scope);
-  }
-  // An open scope is around the scopes that began with it, even if the window ends before they do.
-  const auto end_ns_of = [&](const Scope& scope) {
-    return trace.events.duration_ns[scope.event] == kOpen ? INT64_MAX : scope.end_ns;
-  };
-  const auto before = [&](const Scope& a, const Scope& b) {
-    return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : end_ns_of(a) > end_ns_of(b);
-  };
-  // Events have this order, except for open scopes.
-  if (!std::is_sorted(scopes.begin(), scopes.end(), before)) std::stable_sort(scopes.begin(), scopes.end(), before);
-  return scopes;
-}
-
-void Append(int64_t begin_ns, int64_t end_ns, uint32_t event, std::vector<Segment>* segments) {
-  if (!segments->empty() && segments->back().event == event && segments->back().end_ns == begin_ns) {
-    segments->back().end_ns = end_ns;
-  } else {
-    segments->push_back({begin_ns, end_ns, event});
-  }
-}
-
-std::vector<Segment> Flatten(const std::vector<Scope>& scopes) {
-  std::vector<Segment> segments;
-  segments.reserve(2 * scopes.size());
-  // Begun scopes, the last one on top. A scope that has ended stays until it is on top.
-  std::vector<Scope> open;
-  int64_t now_ns = 0;
-  const auto advance = [&](int64_t to_ns) {
-    while (!open.empty() && now_ns < to_ns) {
-      const Scope& top = open.back();
-      if (top.end_ns > now_ns) {
-        const int64_t until_ns = std::min(top.end_ns, to_ns);
-        Append(now_ns, until_ns, top.event, &segments);
-        now_ns = until_ns;
-      }
-      if (top.end_ns <= now_ns) open.pop_back();
-    }
-    now_ns = to_ns;
-  };
-  for (const Scope& scope : scopes) {
-    advance(scope.begin_ns);
-    open.push_back(scope);
-  }
-  advance(INT64_MAX);
-  return segments;
-}
-
 }  // namespace
 
 std::vector<Segment> FlattenThread(const Trace& trace, uint32_t thread, int64_t begin_ns, int64_t end_ns) {
-  std::vector<Segment> segments = Flatten(ScopesOf(trace, trace.threads[thread], begin_ns, end_ns));
-  std::erase_if(segments, [&](const Segment& s) { return s.end_ns <= begin_ns || s.begin_ns >= end_ns; });
-  if (!segments.empty()) {
-    segments.front().begin_ns = std::max(segments.front().begin_ns, begin_ns);
-    segments.back().end_ns = std::min(segments.back().end_ns, end_ns);
-  }
+  std::vector<Segment> segments;
+  VisitSegments(trace, thread, {begin_ns, end_ns}, [&](const Segment& segment) { segments.push_back(segment); });
   return segments;
 }
 

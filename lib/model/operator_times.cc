@@ -33,12 +33,14 @@ OperatorTimes::OperatorTimes(const Trace& trace) : is_of_operators_(!trace.opera
   for (const LossRow& loss : trace.losses) {
     if (loss.thread != kNone && IsOfEvents(loss.reason)) lost[loss.thread].push_back({loss.begin_ns, loss.end_ns});
   }
-  kept_of_all_ = recorded_;
+  std::vector<Interval> lost_of_operators;
   for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
-    const Intervals missing = Union(std::move(lost[thread]));
-    kept_.push_back(Difference(recorded_, missing));
-    if (RanOperators(trace, trace.threads[thread])) kept_of_all_ = Difference(kept_of_all_, missing);
+    if (lost[thread].empty()) continue;
+    if (RanOperators(trace, trace.threads[thread]))
+      lost_of_operators.insert(lost_of_operators.end(), lost[thread].begin(), lost[thread].end());
+    kept_.emplace(thread, Difference(recorded_, Union(std::move(lost[thread]))));
   }
+  kept_of_all_ = Difference(recorded_, Union(std::move(lost_of_operators)));
 }
 
 OperatorCoverage OperatorTimes::Of(const Trace& trace, const RequestIndex& index, uint32_t request) const {
@@ -49,7 +51,10 @@ OperatorCoverage OperatorTimes::Of(const Trace& trace, const RequestIndex& index
     coverage.covered_ns += PartNs(kept, ran);
     coverage.ran_ns += ran.end_ns - ran.begin_ns;
   };
-  const auto kept_by = [&](uint32_t thread) -> const Intervals& { return thread != kNone ? kept_[thread] : recorded_; };
+  const auto kept_by = [&](uint32_t thread) -> const Intervals& {
+    const auto kept = kept_.find(thread);
+    return kept != kept_.end() ? kept->second : recorded_;
+  };
   const auto count = [&](const BatchRow& batch) {
     const Interval ran = TimeOf(trace, batch);
     const int64_t ran_ns = ran.end_ns - ran.begin_ns;

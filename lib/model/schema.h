@@ -40,7 +40,7 @@ inline constexpr Table kFirings{{ChunkType::kFirings, "firings", kNotNumbered}, 
 }};
 
 inline constexpr Table kNorms{
-    {ChunkType::kNorms, "norms", kNotNumbered, 9, "what like things took before the window: medians"},
+    {ChunkType::kNorms, "norms", kNotNumbered, 9, "what like things took before the window: medians, and single tokens"},
     &Trace::norms, std::tuple{
     Enum("kind", &NormRow::kind, NormKind::kBatchOfWork, kLastNormKind).Note("NormKind of pitot/model/trace.h"),
     Enum("depth", &NormRow::depth, Depth::kScopes, Depth::kOps).Note("Depth of pitot/depth.h"),
@@ -52,6 +52,7 @@ inline constexpr Table kNorms{
         Value<kNumber>("blame", &NormPart::blame).Note("Blame of pitot/analyze/why.h"),
         Value<kTime>("ns", &NormPart::ns),
     }),
+    Value<kFinite>("work", &NormRow::work).Note("of a token").Since(10),
 }};
 
 inline constexpr Table kSites{{ChunkType::kSites, "sites", kNumbered}, &Trace::sites, std::tuple{

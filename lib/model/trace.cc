@@ -2,6 +2,7 @@
 #include "pitot/model/trace.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/text.h"
 
@@ -10,6 +11,7 @@ namespace model {
 namespace {
 
 constexpr size_t kStringBlockBytes = 16 << 10;
+constexpr size_t kLeastSlots = 16;
 
 }  // namespace
 
@@ -21,13 +23,27 @@ StringTable& StringTable::operator=(const StringTable& other) {
   if (this == &other) return *this;
   views_.clear();
   blocks_.clear();
-  index_.clear();
+  slots_.clear();
   for (const std::string_view text : other.views_) Add(text);
   return *this;
 }
 
+size_t StringTable::SlotOf(std::string_view text) const {
+  const size_t mask = slots_.size() - 1;
+  size_t slot = std::hash<std::string_view>()(text) & mask;
+  while (slots_[slot] != kNone && views_[slots_[slot]] != text) slot = (slot + 1) & mask;
+  return slot;
+}
+
+void StringTable::Grow() {
+  slots_.assign(std::max(kLeastSlots, 2 * slots_.size()), kNone);
+  for (StringId id = 0; id < size(); ++id) slots_[SlotOf(views_[id])] = id;
+}
+
 StringId StringTable::Add(std::string_view text) {
-  if (const auto found = index_.find(text); found != index_.end()) return found->second;
+  if (2 * views_.size() >= slots_.size()) Grow();
+  const size_t slot = SlotOf(text);
+  if (slots_[slot] != kNone) return slots_[slot];
   if (!base::IsSaneText(text)) return Add(base::SanitizeText(text));
   if (blocks_.empty() || blocks_.back().capacity() - blocks_.back().size() < text.size()) {
     const size_t doubled = size_t{256} << std::min<size_t>(blocks_.size(), 16);
@@ -39,7 +55,7 @@ StringId StringTable::Add(std::string_view text) {
   block.insert(block.end(), text.begin(), text.end());
   const StringId id = size();
   views_.emplace_back(block.data() + at, text.size());
-  index_.emplace(views_.back(), id);
+  slots_[slot] = id;
   return id;
 }
 

@@ -41,31 +41,39 @@ class RowMap {
   // The next `count` rows in the file are numbered from `first` on, and Add is called for each. False if `first` is not
   // after the rows before.
   bool Begin(uint64_t first, uint64_t count) {
-    if (!runs_.empty() && first < runs_.back().first + runs_.back().count) return false;
-    if (first > kNone || count > kNone - first) return false;
-    runs_.push_back({first, count, rows_.size()});
+    if (first < next_ || first > kNone || count > kNone - first) return false;
+    next_ = static_cast<uint32_t>(first);
     return true;
   }
-  void Add(uint32_t row) { rows_.push_back(row); }
+  // kNone: the row was dropped.
+  void Add(uint32_t row) {
+    const uint32_t in_file = next_++;
+    if (row == kNone) return;
+    if (runs_.empty() || in_file - runs_.back().first != runs_.back().count || row != runs_.back().End())
+      runs_.push_back({in_file, 0, row});
+    ++runs_.back().count;
+  }
   // kNone if the row is missing.
   uint32_t operator[](uint64_t in_file) const {
     auto run =
         std::upper_bound(runs_.begin(), runs_.end(), in_file, [](uint64_t row, const Run& r) { return row < r.first; });
     if (run == runs_.begin()) return kNone;
     --run;
-    return in_file - run->first < run->count ? rows_[run->at + (in_file - run->first)] : kNone;
+    return in_file - run->first < run->count ? run->row + static_cast<uint32_t>(in_file - run->first) : kNone;
   }
   // The same for "row + 1"; 0 is none.
   uint32_t PlusOne(uint64_t in_file) const { return in_file == 0 ? kNone : (*this)[in_file - 1]; }
 
  private:
+  // Rows with consecutive numbers on both sides: all of a whole dump.
   struct Run {
-    uint64_t first;
-    uint64_t count;
-    size_t at;
+    uint32_t first;  // in the file
+    uint32_t count;
+    uint32_t row;
+    uint32_t End() const { return row + count; }
   };
   std::vector<Run> runs_;
-  std::vector<uint32_t> rows_;
+  uint32_t next_ = 0;
 };
 
 // The elements of a column of a chunk, one after another. A column that is missing from the message reads as zeros.

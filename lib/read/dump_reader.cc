@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pitot/read/dump.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <new>
+#include <string>
 
 #include "model/checks.h"
 #include "model/schema.h"
 #include "read/chunk_reader.h"
+#include "read/dump_bytes.h"
 #include "serialize/crc32c.h"
 #include "serialize/dump_format.h"
 #include "serialize/proto/pitot_dump.pb.h"
@@ -37,21 +35,28 @@ bool MakesSense(const proto::Header& header) {
          header.window_begin_ns() <= header.window_end_ns();
 }
 
+uint32_t Load(const uint8_t* from, uint32_t bytes) {
+  uint32_t value = 0;
+  for (uint32_t i = 0; i < bytes; ++i) value |= uint32_t{from[i]} << (8 * i);
+  return value;
+}
+
 // Finds the chunks of a file and gives their payloads to a ChunkReader.
 class DumpParser {
  public:
-  DumpParser(const void* data, uint64_t size, Trace* trace, DumpReport* report)
-      : data_(static_cast<const uint8_t*>(data)), size_(size), reader_(trace), report_(*report) {}
+  DumpParser(read::DumpBytes* bytes, Trace* trace, DumpReport* report)
+      : bytes_(*bytes), reader_(trace), report_(*report) {}
 
   Status Parse() {
     uint64_t at = 0;
-    while (at < size_ && !has_trailer_) {
+    while (at < bytes_.size() && !has_trailer_) {
       if (!FindChunk(&at)) break;
       if (Status status = Take(at); !status.ok()) return status;
       at += dump_format::kChunkHeaderBytes + payload_size_;
     }
+    if (!bytes_.status().ok()) return bytes_.status();
     if (!IsDump()) return Status(StatusCode::kInvalidArgument, kNoChunk);
-    report_.bytes_skipped += size_ - std::min(at, size_);
+    report_.bytes_skipped += bytes_.size() - std::min(at, bytes_.size());
     reader_.Finish();
     report_.rows_dropped = reader_.rows_dropped();
     report_.complete = has_trailer_ && trailer_agrees_;
@@ -63,39 +68,47 @@ class DumpParser {
   }
 
  private:
-  uint32_t Load(uint64_t at, uint32_t bytes) const {
-    uint32_t value = 0;
-    for (uint32_t i = 0; i < bytes; ++i) value |= uint32_t{data_[at + i]} << (8 * i);
-    return value;
-  }
   // A file that ends within its first chunk may be the beginning of a dump.
-  bool IsDump() const {
+  bool IsDump() {
     if (report_.chunks + report_.chunks_unknown != 0) return true;
-    return size_ == 0 || memcmp(data_, kMagicBytes, std::min<uint64_t>(size_, sizeof kMagicBytes)) == 0;
+    const uint64_t first = std::min<uint64_t>(bytes_.size(), sizeof kMagicBytes);
+    const uint8_t* const begin = bytes_.At(0, first);
+    return begin == nullptr || memcmp(begin, kMagicBytes, first) == 0;
   }
 
   // True if a chunk with a right CRC begins at `at`; reads its header.
   bool IsChunk(uint64_t at) {
-    if (size_ - at < dump_format::kChunkHeaderBytes || Load(at, 4) != dump_format::kMagic) return false;
-    type_ = Load(at + 4, 2);
-    flags_ = Load(at + 6, 2);
-    payload_size_ = Load(at + 8, 4);
-    sequence_ = Load(at + 12, 4);
-    if (payload_size_ > size_ - at - dump_format::kChunkHeaderBytes) return false;
+    const uint8_t* const header = bytes_.At(at, dump_format::kChunkHeaderBytes);
+    if (header == nullptr || Load(header, 4) != dump_format::kMagic) return false;
+    type_ = Load(header + 4, 2);
+    flags_ = Load(header + 6, 2);
+    payload_size_ = Load(header + 8, 4);
+    sequence_ = Load(header + 12, 4);
+    const uint32_t crc = Load(header + 16, 4);
+    if (payload_size_ > bytes_.size() - at - dump_format::kChunkHeaderBytes) return false;
     const bool is_strings = type_ == static_cast<uint32_t>(ChunkType::kStrings);
     if (payload_size_ > (is_strings ? uint64_t{INT_MAX} : dump_format::kPayloadMaxBytes)) return false;
     // A file of many magics, each claiming a long chunk, would take too long if all were tried.
     bytes_tried_ += payload_size_;
-    if (bytes_tried_ > kMaxTries * size_) return false;
-    const uint32_t crc = serialize::ExtendCrc32c(serialize::ExtendCrc32c(0, data_ + at, 16),
-                                                 data_ + at + dump_format::kChunkHeaderBytes, payload_size_);
-    return crc == Load(at + 16, 4);
+    if (bytes_tried_ > kMaxTries * bytes_.size()) return false;
+    return HasCrc(at + dump_format::kChunkHeaderBytes, serialize::ExtendCrc32c(0, header, 16), crc);
+  }
+  // Whether the payload at `at` extends a CRC to `wanted`. In steps, so that only a right one is in memory as a whole.
+  bool HasCrc(uint64_t at, uint32_t crc, uint32_t wanted) {
+    for (const uint64_t end = at + payload_size_; at < end;) {
+      const uint64_t step = std::min<uint64_t>(end - at, dump_format::kPayloadMaxBytes);
+      const uint8_t* const part = bytes_.At(at, step);
+      if (part == nullptr) return false;
+      crc = serialize::ExtendCrc32c(crc, part, step);
+      at += step;
+    }
+    return crc == wanted;
   }
 
   // Moves `at` to the next whole chunk with a new sequence number. False if there is none.
   bool FindChunk(uint64_t* at) {
     const uint64_t begin = *at;
-    for (uint64_t next = begin; next < size_;) {
+    for (uint64_t next = begin; next < bytes_.size();) {
       if (IsChunk(next) && sequence_ >= next_sequence_) {
         *at = next;
         if (next != begin || sequence_ != next_sequence_) {
@@ -107,20 +120,19 @@ class DumpParser {
         next_sequence_ = uint64_t{sequence_} + 1;
         return true;
       }
-      const void* found = memchr(data_ + next + 1, dump_format::kMagic & 255, size_ - next - 1);
-      next = found == nullptr ? size_ : static_cast<uint64_t>(static_cast<const uint8_t*>(found) - data_);
+      next = bytes_.Find(dump_format::kMagic & 255, next + 1);
     }
     // The rest is a whole but bad chunk, or the beginning of a chunk.
-    if (size_ - begin >= dump_format::kChunkHeaderBytes &&
-        Load(begin + 8, 4) <= size_ - begin - dump_format::kChunkHeaderBytes) {
+    const uint8_t* const rest = bytes_.At(begin, dump_format::kChunkHeaderBytes);
+    if (rest != nullptr && Load(rest + 8, 4) <= bytes_.size() - begin - dump_format::kChunkHeaderBytes)
       ++report_.chunks_bad;
-    }
     return false;
   }
 
   // Reads the chunk at `at` after its header. An error ends reading.
   Status Take(uint64_t at) {
-    payload_ = data_ + at + dump_format::kChunkHeaderBytes;
+    payload_ = bytes_.At(at + dump_format::kChunkHeaderBytes, payload_size_);
+    if (payload_ == nullptr) return Status();  // the file has shrunk meanwhile
     const ChunkType type = static_cast<ChunkType>(type_);
     if (flags_ != 0 || type_ == 0 || type_ >= schema::kTypeCount) {
       ++report_.chunks_unknown;
@@ -167,8 +179,7 @@ class DumpParser {
 
   static constexpr uint64_t kMaxTries = 8;
 
-  const uint8_t* data_;
-  uint64_t size_;
+  read::DumpBytes& bytes_;
   read::ChunkReader reader_;
   DumpReport& report_;
   uint64_t bytes_tried_ = 0;
@@ -183,60 +194,18 @@ class DumpParser {
   const uint8_t* payload_ = nullptr;
 };
 
-class File {
- public:
-  // Non-blocking, so that a pipe without a writer does not block the reader.
-  explicit File(const char* path) : descriptor_(open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {}
-  ~File() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int descriptor() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
-Status FileError(const std::string& path, int error) {
-  const StatusCode code = error == ENOENT ? StatusCode::kNotFound : StatusCode::kIoError;
-  return Status(code, (path + ": " + strerror(error)).c_str());
-}
-
 // If a dump's first chunk is damaged, its second one begins within these bytes.
-constexpr size_t kFirstBytes = 2 * (dump_format::kPayloadMaxBytes + dump_format::kChunkHeaderBytes);
+constexpr uint64_t kFirstBytes = 2 * (dump_format::kPayloadMaxBytes + dump_format::kChunkHeaderBytes);
 
-// Does not map the file: a mapped file that shrinks kills its reader. Stops early if the file cannot be a dump.
-Status ReadAll(const std::string& path, std::string* contents) {
-  const File file(path.c_str());
-  struct stat facts {};
-  if (file.descriptor() < 0 || fstat(file.descriptor(), &facts) != 0) return FileError(path, errno);
-  if (!S_ISREG(facts.st_mode)) return Status(StatusCode::kInvalidArgument, (path + ": not a regular file").c_str());
-  const auto size = static_cast<size_t>(facts.st_size);
-  contents->resize(std::min(size, kFirstBytes));
-  size_t have = 0;
-  while (have < size) {
-    if (have == kFirstBytes) {
-      if (memmem(contents->data(), have, kMagicBytes, sizeof kMagicBytes) == nullptr)
-        return Status(StatusCode::kInvalidArgument, kNoChunk);
-      contents->resize(size);
-    }
-    const ssize_t got = ::read(file.descriptor(), contents->data() + have, contents->size() - have);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return FileError(path, errno);
-    if (got == 0) break;
-    have += static_cast<size_t>(got);
-  }
-  contents->resize(have);
-  return Status();
+// Whether a file, which may be large, has no place where a chunk may begin among its first bytes.
+bool CannotBeDump(read::DumpBytes* bytes) {
+  if (bytes->size() <= kFirstBytes) return false;
+  const uint8_t* const first = bytes->At(0, kFirstBytes);
+  return first != nullptr && memmem(first, kFirstBytes, kMagicBytes, sizeof kMagicBytes) == nullptr;
 }
 
-}  // namespace
-
-Status ParseDump(const void* data, uint64_t size, Trace* trace, DumpReport* report) try {
-  *trace = Trace();
-  *report = DumpReport();
-  Status status = DumpParser(data, size, trace, report).Parse();
+Status Read(read::DumpBytes* bytes, Trace* trace, DumpReport* report) {
+  Status status = DumpParser(bytes, trace, report).Parse();
   if (!status.ok() && status.code() != StatusCode::kDataLoss) {
     *trace = Trace();
     return status;
@@ -246,6 +215,15 @@ Status ParseDump(const void* data, uint64_t size, Trace* trace, DumpReport* repo
     return Status(StatusCode::kInternal, ("the reader made an inconsistent trace: " + wrong).c_str());
   }
   return status;
+}
+
+}  // namespace
+
+Status ParseDump(const void* data, uint64_t size, Trace* trace, DumpReport* report) try {
+  *trace = Trace();
+  *report = DumpReport();
+  read::DumpBytes bytes(data, size);
+  return Read(&bytes, trace, report);
 } catch (const std::bad_alloc&) {
   return Status(StatusCode::kResourceExhausted, "no memory for the dump");
 }
@@ -253,9 +231,10 @@ Status ParseDump(const void* data, uint64_t size, Trace* trace, DumpReport* repo
 Status ReadDump(const std::string& path, Trace* trace, DumpReport* report) try {
   *trace = Trace();
   *report = DumpReport();
-  std::string contents;
-  if (Status status = ReadAll(path, &contents); !status.ok()) return status;
-  return ParseDump(contents.data(), contents.size(), trace, report);
+  read::DumpBytes bytes(path);
+  if (!bytes.status().ok()) return bytes.status();
+  if (CannotBeDump(&bytes)) return Status(StatusCode::kInvalidArgument, kNoChunk);
+  return Read(&bytes, trace, report);
 } catch (const std::bad_alloc&) {
   return Status(StatusCode::kResourceExhausted, "no memory for the dump");
 }

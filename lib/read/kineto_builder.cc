@@ -5,6 +5,7 @@
 #include <iterator>
 #include <numeric>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "base/columns.h"
@@ -89,24 +90,55 @@ uint32_t BlocksPerMultiprocessor(int64_t major, int64_t minor) {
   return limit == std::end(kLimits) ? 0 : limit->blocks;
 }
 
-// Puts a column into another order.
-template <class T> void Reorder(const std::vector<uint32_t>& order, std::vector<T>* column) {
-  std::vector<T> ordered;
-  ordered.reserve(order.size());
-  for (const uint32_t row : order) ordered.push_back((*column)[row]);
-  *column = std::move(ordered);
+// Puts columns into another order, in place: they are most of the memory of a large trace.
+template <class... T> void Reorder(std::vector<uint32_t> order, std::vector<T>*... columns) {
+  for (uint32_t first = 0; first < order.size(); ++first) {
+    if (order[first] == first) continue;
+    const std::tuple<T...> values((*columns)[first]...);
+    uint32_t to = first;
+    for (uint32_t from; (from = std::exchange(order[to], to)) != first; to = from)
+      (((*columns)[to] = (*columns)[from]), ...);
+    std::apply([&](const T&... value) { (((*columns)[to] = value), ...); }, values);
+  }
 }
 
-// Rows sorted by `is_before`; equal rows keep their order in the file. Empty if the rows are sorted already.
-template <class IsBefore> std::vector<uint32_t> OrderOf(uint32_t size, const IsBefore& is_before) {
+// Keeps these rows of columns, in ascending order.
+template <class... T> void Keep(const std::vector<uint32_t>& rows, std::vector<T>*... columns) {
+  const auto keep = [&](auto* column) {
+    for (uint32_t row = 0; row < rows.size(); ++row) (*column)[row] = (*column)[rows[row]];
+    column->resize(rows.size());
+  };
+  (keep(columns), ...);
+}
+
+// Rows by group, which is below `groups`, then by `is_before`; equal rows keep their order in the file. Empty if they
+// are sorted already. Files are mostly in order within a group.
+template <class IsBefore>
+std::vector<uint32_t> OrderOf(const std::vector<uint32_t>& group, size_t groups, const IsBefore& is_before) {
+  const auto size = static_cast<uint32_t>(group.size());
   bool is_ordered = true;
-  for (uint32_t row = 1; row < size && is_ordered; ++row) is_ordered = !is_before(row, row - 1);
+  for (uint32_t row = 1; row < size && is_ordered; ++row)
+    is_ordered = group[row - 1] != group[row] ? group[row - 1] < group[row] : !is_before(row, row - 1);
   if (is_ordered) return {};
-  std::vector<uint32_t> order(size);
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(),
-            [&](uint32_t a, uint32_t b) { return is_before(a, b) || (!is_before(b, a) && a < b); });
+  std::vector<uint32_t> next(groups + 1), order(size);
+  for (const uint32_t of : group) ++next[of + 1];
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  for (uint32_t row = 0; row < size; ++row) order[next[group[row]]++] = row;
+  for (auto first = order.begin(), last = first; first != order.end(); first = last) {
+    last = order.begin() + next[group[*first]];
+    if (!std::is_sorted(first, last, is_before))
+      std::sort(first, last, [&](uint32_t a, uint32_t b) { return is_before(a, b) || (!is_before(b, a) && a < b); });
+  }
   return order;
+}
+
+// The rows whose value `picks` picks.
+template <class T, class Picks> std::vector<uint32_t> RowsWhere(const std::vector<T>& column, const Picks& picks) {
+  std::vector<uint32_t> rows;
+  for (uint32_t row = 0; row < column.size(); ++row) {
+    if (picks(column[row])) rows.push_back(row);
+  }
+  return rows;
 }
 
 }  // namespace
@@ -406,43 +438,29 @@ void KinetoBuilder::AddAttribute(std::string_view key, std::string_view value) {
 }
 
 void KinetoBuilder::LeaveOutTimeless() {
-  const auto has_time = [](const auto& columns, std::vector<uint32_t>* rows, int64_t* first_ns) {
-    for (uint32_t row = 0; row < columns.size(); ++row) {
-      if (columns.begin_ns[row] == 0) continue;
-      rows->push_back(row);
-      *first_ns = std::min(*first_ns, columns.begin_ns[row]);
+  int64_t first_ns = INT64_MAX;
+  const auto timeless = [&](const std::vector<int64_t>& begins_ns) {
+    uint64_t count = 0;
+    for (const int64_t begin_ns : begins_ns) {
+      if (begin_ns != 0) first_ns = std::min(first_ns, begin_ns);
+      count += begin_ns == 0;
     }
+    return count;
   };
   model::EventColumns& events = trace_.events;
   model::CallColumns& calls = trace_.calls;
-  std::vector<uint32_t> kept_events, kept_calls;
-  int64_t first_ns = INT64_MAX;
-  has_time(events, &kept_events, &first_ns);
-  has_time(calls, &kept_calls, &first_ns);
+  const uint64_t of_events = timeless(events.begin_ns), of_calls = timeless(calls.begin_ns);
   if (first_ns == INT64_MAX || first_ns < kHourNs) return;
-  report_.host_no_time += events.size() - kept_events.size() + calls.size() - kept_calls.size();
-  if (kept_events.size() != events.size()) KeepEvents(kept_events);
-  if (kept_calls.size() != calls.size()) KeepCalls(kept_calls);
+  report_.host_no_time += of_events + of_calls;
+  const auto has_time = [](int64_t begin_ns) { return begin_ns != 0; };
+  if (of_events != 0)
+    Keep(RowsWhere(events.begin_ns, has_time), &events.begin_ns, &events.duration_ns, &events.site, &events.thread,
+         &events.args);
+  if (of_calls != 0)
+    Keep(RowsWhere(calls.begin_ns, has_time), &calls.begin_ns, &calls.duration_ns, &calls.thread, &calls.name,
+         &call_correlations_);
   std::erase_if(trace_.overheads, [](const model::OverheadRow& row) { return row.begin_ns == 0; });
   std::erase_if(samples_, [](const Sample& sample) { return sample.at_ns == 0; });
-}
-
-void KinetoBuilder::KeepEvents(const std::vector<uint32_t>& rows) {
-  model::EventColumns& events = trace_.events;
-  Reorder(rows, &events.begin_ns);
-  Reorder(rows, &events.duration_ns);
-  Reorder(rows, &events.site);
-  Reorder(rows, &events.thread);
-  Reorder(rows, &events.args);
-}
-
-void KinetoBuilder::KeepCalls(const std::vector<uint32_t>& rows) {
-  model::CallColumns& calls = trace_.calls;
-  Reorder(rows, &calls.begin_ns);
-  Reorder(rows, &calls.duration_ns);
-  Reorder(rows, &calls.thread);
-  Reorder(rows, &calls.name);
-  Reorder(rows, &call_correlations_);
 }
 
 void KinetoBuilder::Finish(bool is_cut) {
@@ -501,12 +519,12 @@ void KinetoBuilder::NameThreads() {
 
 void KinetoBuilder::OrderEvents() {
   model::EventColumns& events = trace_.events;
-  const std::vector<uint32_t> order = OrderOf(events.size(), [&](uint32_t a, uint32_t b) {
-    if (events.thread[a] != events.thread[b]) return events.thread[a] < events.thread[b];
-    if (events.begin_ns[a] != events.begin_ns[b]) return events.begin_ns[a] < events.begin_ns[b];
-    return events.duration_ns[a] > events.duration_ns[b];
-  });
-  if (!order.empty()) KeepEvents(order);
+  Reorder(OrderOf(events.thread, trace_.threads.size(),
+                  [&](uint32_t a, uint32_t b) {
+                    return events.begin_ns[a] != events.begin_ns[b] ? events.begin_ns[a] < events.begin_ns[b]
+                                                                    : events.duration_ns[a] > events.duration_ns[b];
+                  }),
+          &events.begin_ns, &events.duration_ns, &events.site, &events.thread, &events.args);
   events.request.assign(events.size(), kNone);
   events.batch.assign(events.size(), kNone);
   for (uint32_t row = 0; row < events.size(); ++row) {
@@ -517,11 +535,9 @@ void KinetoBuilder::OrderEvents() {
 
 void KinetoBuilder::OrderCalls() {
   model::CallColumns& calls = trace_.calls;
-  const std::vector<uint32_t> order = OrderOf(calls.size(), [&](uint32_t a, uint32_t b) {
-    if (calls.thread[a] != calls.thread[b]) return calls.thread[a] < calls.thread[b];
-    return calls.begin_ns[a] < calls.begin_ns[b];
-  });
-  if (!order.empty()) KeepCalls(order);
+  Reorder(OrderOf(calls.thread, trace_.threads.size(),
+                  [&](uint32_t a, uint32_t b) { return calls.begin_ns[a] < calls.begin_ns[b]; }),
+          &calls.begin_ns, &calls.duration_ns, &calls.thread, &calls.name, &call_correlations_);
   calls.request.assign(calls.size(), kNone);
   calls.batch.assign(calls.size(), kNone);
   calls.stream.assign(calls.size(), kNone);
@@ -548,44 +564,28 @@ void KinetoBuilder::OrderGpu() {
   report_.correlations_shared += static_cast<uint64_t>(calls.end() - last);
   calls.erase(last, calls.end());
   LinkGpu(calls);
-
-  const std::vector<uint32_t> order = OrderOf(gpu.size(), [&](uint32_t a, uint32_t b) {
-    return std::pair(gpu.stream[a], gpu.begin_ns[a]) < std::pair(gpu.stream[b], gpu.begin_ns[b]);
-  });
-  if (order.empty()) return;
-  KeepGpu(order);
-  Reorder(order, &gpu_doubts_);
-}
-
-void KinetoBuilder::KeepGpu(const std::vector<uint32_t>& rows) {
-  model::GpuColumns& gpu = trace_.gpu;
-  Reorder(rows, &gpu.begin_ns);
-  Reorder(rows, &gpu.duration_ns);
-  Reorder(rows, &gpu.kind);
-  Reorder(rows, &gpu.stream);
-  Reorder(rows, &gpu.name);
-  Reorder(rows, &gpu.call);
-  Reorder(rows, &gpu.shape);
-  Reorder(rows, &gpu.bytes);
-  Reorder(rows, &gpu.graph);
-  Reorder(rows, &gpu.node);
+  call_correlations_ = {};
+  gpu_correlations_ = {};
+  Reorder(OrderOf(gpu.stream, trace_.streams.size(),
+                  [&](uint32_t a, uint32_t b) { return gpu.begin_ns[a] < gpu.begin_ns[b]; }),
+          &gpu.begin_ns, &gpu.duration_ns, &gpu.kind, &gpu.stream, &gpu.name, &gpu.call, &gpu.shape, &gpu.bytes,
+          &gpu.graph, &gpu.node, &gpu_doubts_);
 }
 
 void KinetoBuilder::SetAsideDoubtful() {
   model::GpuColumns& gpu = trace_.gpu;
   FindDoubts(trace_, report_.correlations_shared == 0, &gpu_doubts_);
-  std::vector<uint32_t> kept;
   for (uint32_t row = 0; row < gpu.size(); ++row) {
-    if (gpu_doubts_[row] == Doubt::kNone) {
-      kept.push_back(row);
-      continue;
-    }
+    if (gpu_doubts_[row] == Doubt::kNone) continue;
     const bool has_next = row + 1 < gpu.size() && gpu.stream[row + 1] == gpu.stream[row];
     set_aside_.push_back({gpu_doubts_[row], gpu.stream[row], gpu.call[row], gpu.begin_ns[row],
                           has_next ? gpu.begin_ns[row + 1] : INT64_MAX, gpu.duration_ns[row]});
     ++(gpu_doubts_[row] == Doubt::kNoTime ? report_.gpu_no_time : report_.gpu_impossible);
   }
-  if (kept.size() != gpu.size()) KeepGpu(kept);
+  if (!set_aside_.empty())
+    Keep(RowsWhere(gpu_doubts_, [](Doubt doubt) { return doubt == Doubt::kNone; }), &gpu.begin_ns, &gpu.duration_ns,
+         &gpu.kind, &gpu.stream, &gpu.name, &gpu.call, &gpu.shape, &gpu.bytes, &gpu.graph, &gpu.node);
+  gpu_doubts_ = {};
   gpu.scope_path.assign(gpu.size(), 0);
   for (uint32_t row = 0; row < gpu.size(); ++row) {
     model::StreamRow& stream = trace_.streams[gpu.stream[row]];

@@ -76,10 +76,6 @@ class KinetoBuilder {
   void LinkGpu(const std::vector<uint32_t>& call_rows);
   // Leaves out what threads did at time 0, if all else was an hour later or more.
   void LeaveOutTimeless();
-  // Puts these rows in this order, and drops the others.
-  void KeepEvents(const std::vector<uint32_t>& rows);
-  void KeepCalls(const std::vector<uint32_t>& rows);
-  void KeepGpu(const std::vector<uint32_t>& rows);
   void SetAsideDoubtful();
   std::vector<std::vector<model::Interval>> StreamOrder() const;
   model::Interval PlaceOf(const SetAside& record, const std::vector<std::vector<model::Interval>>& order) const;

@@ -6,13 +6,17 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <tuple>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "base/appendix.h"
 #include "base/columns.h"
 #include "base/quantile.h"
+#include "model/flatten.h"
 #include "model/missing_call.h"
 #include "model/recorded.h"
 #include "model/request_text.h"
@@ -149,7 +153,7 @@ const char* RemedyFor(model::LossReason reason) {
   switch (reason) {
     case model::LossReason::kOverwritten:
     case model::LossReason::kCopying:
-      return "a larger Options::memory_budget_bytes, half of which is for rings, up to max_grown_ring_bytes each";
+      return "a larger Options::memory_budget_bytes, a quarter of which is for rings, up to max_grown_ring_bytes each";
     case model::LossReason::kReserve:
     case model::LossReason::kRefused:
     case model::LossReason::kRecycled:
@@ -179,6 +183,7 @@ class Writer {
         host_(trace),
         usage_(trace, index_, host_),
         lines_(columns) {
+    for (uint32_t row = 0; row < trace.threads.size(); ++row) thread_rows_.emplace(trace.threads[row].number, row);
     FindReleases();
     FindSlow();
   }
@@ -206,6 +211,8 @@ class Writer {
   }
 
  private:
+  using Release = std::pair<int64_t, uint32_t>;  // time, event
+
   std::string_view Str(StringId id) const { return trace_.strings[id]; }
   // The name of a request that may be missing.
   std::string NameOf(uint64_t request) const {
@@ -230,19 +237,19 @@ class Writer {
 
   // The requests that fired. Without any, the slowest.
   void FindSlow() {
+    std::unordered_set<uint64_t> seen;
+    is_fired_row_.resize(trace_.requests.size());
     for (const model::FiringRow& firing : trace_.firings) {
-      if (firing.request_id == 0) continue;
+      if (firing.request_id == 0 || !seen.insert(firing.request_id).second) continue;
       const uint32_t row = index_.Row(firing.request_id);
       if (row == kNone) {
-        if (std::find(missing_.begin(), missing_.end(), firing.request_id) == missing_.end())
-          missing_.push_back(firing.request_id);
-      } else if (std::find(slow_.begin(), slow_.end(), row) == slow_.end()) {
+        missing_.push_back(firing.request_id);
+      } else {
         slow_.push_back(row);
+        is_fired_row_[row] = true;
       }
     }
     is_fired_ = !slow_.empty();
-    is_fired_row_.resize(trace_.requests.size());
-    for (const uint32_t row : slow_) is_fired_row_[row] = true;
     if (!is_fired_) {
       for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
         if (trace_.requests[row].begin_known && IsLatencyKnown(row)) slow_.push_back(row);
@@ -674,14 +681,13 @@ class Writer {
     work->waiting_ns = model::TotalNs(gpu_waits);
     auto gpu_wait = gpu_waits.begin();
     std::map<std::pair<uint32_t, StringId>, std::pair<int64_t, uint32_t>> by_site;
-    // Flattens one thread at a time: all together would be larger than the trace.
-    for (const model::Segment& segment : model::FlattenThread(trace_, work->thread, begin_ns, end_ns)) {
+    model::VisitSegments(trace_, work->thread, {begin_ns, end_ns}, [&](const model::Segment& segment) {
       const int64_t ns =
           segment.end_ns - segment.begin_ns - OverlapNs(segment.begin_ns, segment.end_ns, gpu_waits, &gpu_wait);
       const model::SiteRow& site = trace_.sites[trace_.events.site[segment.event]];
       if (site.kind == SiteKind::kWait) {
         work->waiting_ns += ns;
-        continue;
+        return;
       }
       work->busy_ns += ns;
       const uint32_t args = trace_.events.args[segment.event];
@@ -690,7 +696,7 @@ class Writer {
       auto& self = by_site[{trace_.events.site[segment.event], named}];
       self.first += ns;
       self.second = segment.event;
-    }
+    });
     for (const auto& [site, self] : by_site) Keep(&work->sites, kMaxSites, self.first, self.second);
   }
 
@@ -813,10 +819,8 @@ class Writer {
     const model::ArgValue* const values = &trace_.arg_values[args];
     WaitArgs wait{static_cast<WaitKind>(values[0]), static_cast<StringId>(values[1]), values[2], values[3],
                   count > 4 ? values[4] : 0};
-    const auto owner = std::find_if(trace_.threads.begin(), trace_.threads.end(),
-                                    [&](const model::ThreadRow& thread) { return thread.number == wait.thread; });
-    if (wait.thread != 0 && owner != trace_.threads.end())
-      wait.owner_row = static_cast<uint32_t>(owner - trace_.threads.begin());
+    const auto owner = thread_rows_.find(wait.thread);
+    if (wait.thread != 0 && owner != thread_rows_.end()) wait.owner_row = owner->second;
     return wait;
   }
 
@@ -826,12 +830,10 @@ class Writer {
       const std::optional<WaitArgs> wait = ArgsOfWait(event);
       if (!wait) continue;
       if (wait->owner_row != kNone) threads->insert(wait->owner_row);
-      const auto releases = releases_.find(wait->resource);
-      if (wait->kind != WaitKind::kLock || releases == releases_.end()) continue;
-      for (const auto& [at_ns, release] : releases->second) {
-        if (at_ns > trace_.events.begin_ns[event] && at_ns <= trace_.EventEnd(event))
-          threads->insert(trace_.events.thread[release]);
-      }
+      if (wait->kind != WaitKind::kLock) continue;
+      for (const auto& [at_ns, release] :
+           ReleasesWithin(wait->resource, trace_.events.begin_ns[event], trace_.EventEnd(event)))
+        threads->insert(trace_.events.thread[release]);
     }
   }
 
@@ -928,8 +930,6 @@ class Writer {
   std::string Holders(uint32_t event, const RequestRow& request) const {
     const std::optional<WaitArgs> wait = ArgsOfWait(event);
     if (!wait || wait->kind != WaitKind::kLock) return {};
-    const auto releases = releases_.find(wait->resource);
-    if (releases == releases_.end()) return {};
     // For the wait's part in the request, like the wait itself.
     const int64_t end_ns = std::min(trace_.EventEnd(event), trace_.RequestEnd(request));
     int64_t begin_ns = std::max(trace_.events.begin_ns[event], request.begin_ns);
@@ -939,8 +939,8 @@ class Writer {
     };
     std::vector<Held> held;
     size_t count = 0;
-    for (const auto& [at_ns, release] : releases->second) {
-      if (at_ns <= begin_ns || at_ns > end_ns) continue;
+    for (const auto& [at_ns, release] : ReleasesWithin(wait->resource, begin_ns, end_ns)) {
+      if (at_ns <= begin_ns) continue;  // together with the one before
       ++count;
       std::string by = ThreadName(trace_.events.thread[release]);
       if (const uint32_t row = trace_.events.request[release]; row != kNone)
@@ -966,6 +966,15 @@ class Writer {
                                                                                    event);
     }
     for (auto& [name, of_name] : releases_) std::sort(of_name.begin(), of_name.end());
+  }
+  // Releases of a lock after `begin_ns`, up to `end_ns`.
+  std::span<const Release> ReleasesWithin(StringId resource, int64_t begin_ns, int64_t end_ns) const {
+    const auto found = releases_.find(resource);
+    if (found == releases_.end() || end_ns <= begin_ns) return {};
+    const auto is_by = [](int64_t ns, const Release& release) { return ns < release.first; };
+    const std::vector<Release>& all = found->second;
+    return {std::upper_bound(all.begin(), all.end(), begin_ns, is_by),
+            std::upper_bound(all.begin(), all.end(), end_ns, is_by)};
   }
 
   // "lock cache, held by worker #3 for request 00000000000008f0": the holder when the wait began.
@@ -1214,9 +1223,10 @@ class Writer {
   std::map<ThreadWork::Key, size_t> shown_;  // other threads' work, and under which request it is shown
   std::vector<uint32_t> slow_;
   std::vector<uint64_t> missing_;
-  std::map<StringId, std::vector<std::pair<int64_t, uint32_t>>> releases_;  // of a lock: time, event
-  std::vector<bool> is_fired_row_;                                          // of requests
-  std::vector<StageTable> stages_;                                          // of slow_
+  std::map<StringId, std::vector<Release>> releases_;   // of a lock, by time
+  std::unordered_map<uint64_t, uint32_t> thread_rows_;  // by number
+  std::vector<bool> is_fired_row_;                      // of requests
+  std::vector<StageTable> stages_;                      // of slow_
   size_t left_out_ = 0;
   bool is_fired_ = false;
 };

@@ -103,6 +103,7 @@ GpuParts GpuPartsIndex::Of(uint32_t request) const {
       missing.push_back({begin_ns, end_ns});
   }
   for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
+    if (trace_.CallEnd(call) <= ran.begin_ns || trace_.calls.begin_ns[call] >= ran.end_ns) continue;
     const CallKind kind = KindOf(trace_, waiting_, call);
     if (kind == CallKind::kOwn) continue;
     owner.Add(call, trace_.calls.begin_ns[call], trace_.CallEnd(call),

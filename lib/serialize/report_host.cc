@@ -124,6 +124,12 @@ void HostReport::Write(size_t indent, base::Lines* lines) const {
   }
   if (!pressure.empty())
     lines->AddWrapped(indent, "pressure   ", pressure + " of the window, with waiting tasks anywhere on the machine");
+  if (const auto resident = OfHost(base::kResident)) {
+    const auto text = [](double bytes) { return base::Bytes(static_cast<uint64_t>(bytes)); };
+    lines->AddWrapped(
+        indent, "memory     ",
+        text(resident->last) + " resident (" + text(resident->least) + ".." + text(resident->most) + " in the window)");
+  }
   if (const auto mean = OfHost(base::kCpuFrequency)) {
     std::string text = Format("mean %.0f MHz (%.0f..%.0f)", mean->last, mean->least, mean->most);
     if (const auto least = OfHost(base::kLeastCpuFrequency))

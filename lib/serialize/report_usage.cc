@@ -77,13 +77,13 @@ std::string UsageReport::Allocations(uint32_t request) const {
   const bool is_deep =
       has_operations_ && model::DepthOf(trace_, row.begin_ns, trace_.RequestEnd(row)) >= Depth::kKernels;
   if (!has_gpu_ || !(are_waits_recorded_ || is_deep)) return "";
-  const auto batches = index_.Batches(request);
+  const auto batches = index_.Batches(request);  // in order
   uint64_t allocations = 0, frees = 0;
   int64_t ns = 0;
   for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
     const uint32_t batch = trace_.calls.batch[call];
     const bool is_its = batch == kNone ? trace_.calls.request[call] == request
-                                       : std::find(batches.begin(), batches.end(), batch) != batches.end();
+                                       : std::binary_search(batches.begin(), batches.end(), batch);
     const std::string_view name = trace_.strings[trace_.calls.name[call]];
     if (!is_its || !model::IsAllocation(name)) continue;
     ++(name.find("Free") != std::string_view::npos ? frees : allocations);

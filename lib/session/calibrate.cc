@@ -38,15 +38,14 @@ double CalibrateScopeCost(bool slow_clock) {
   const auto words = std::make_unique<uint64_t[]>(kWords);
   ring->words = words.get();
   ring->mask = kWords - 1;
-  const uint32_t gate = slow_clock ? 1 : 0;
   double runs[kRuns];
   for (double& run : runs) {
     const int64_t begin = trace::MonotonicNs();
     for (int i = 0; i < kScopes; ++i) {
-      const uint64_t scope_begin = detail::Clock(gate);
+      const uint64_t scope_begin = trace::NowTicks(slow_clock);
       const uint32_t depth = ring->depth;
       detail::Push(ring.get(), &trace::kContextSite, scope_begin);
-      const uint64_t scope_end = detail::Clock(gate);
+      const uint64_t scope_end = trace::NowTicks(slow_clock);
       detail::Append(ring.get(), &trace::kContextSite, scope_begin, scope_end, detail::ArgList<>{});
       detail::Pop(ring.get(), depth);
     }

@@ -9,16 +9,35 @@ namespace {
 
 using base::MutexLock;
 
+// What is usual: much, even in a small trace.
+uint64_t NormBytesOf(const model::Trace& trace) {
+  uint64_t bytes = sizeof(model::NormRow) * trace.norms.size();
+  for (const model::NormRow& norm : trace.norms) bytes += sizeof(model::NormPart) * norm.parts.size();
+  return bytes;
+}
+
 // The approximate size of a trace's tables that grow with the recorded data, in bytes: rows as in model/trace.h.
 uint64_t RowBytesOf(const model::Trace& trace) {
   constexpr uint64_t kEvent = 36, kCall = 40, kOperation = 80, kSample = 20, kRequest = 256;
   return kEvent * trace.events.size() + sizeof(model::ArgValue) * trace.arg_values.size() + kCall * trace.calls.size() +
          kOperation * trace.gpu.size() + kSample * trace.samples.counter.size() + kRequest * trace.requests.size() +
          sizeof(model::BatchRow) * trace.batches.size() + sizeof(model::MemberRow) * trace.members.size() +
-         sizeof(model::HandoffRow) * trace.handoffs.size() + sizeof(model::TokenRow) * trace.tokens.size();
+         sizeof(model::HandoffRow) * trace.handoffs.size() + sizeof(model::TokenRow) * trace.tokens.size() +
+         NormBytesOf(trace);
+}
+
+// The worker makes the trace of a sample: counted is the room for it.
+uint64_t BytesOf(const Case& it) {
+  if (it.trace) return RowBytesOf(*it.trace) + 1;
+  return it.incident->is_sample ? it.incident->row_bytes : 0;
 }
 
 }  // namespace
+
+void CaseQueue::MakeRoom(const CaseRoom& room) noexcept {
+  const MutexLock lock(&mutex_);
+  Displace(room);
+}
 
 std::optional<Case> CaseQueue::Add(Case&& added) {
   const MutexLock lock(&mutex_);
@@ -37,10 +56,10 @@ void CaseQueue::PutBack(Case&& judged) {
 }
 
 void CaseQueue::Push(Case&& added) {
-  const uint64_t bytes = added.trace ? RowBytesOf(*added.trace) + 1 : 0;
+  const uint64_t bytes = BytesOf(added);
   waiting_.reserve(waiting_.size() + 1);
   waiting_.push_back({std::move(added), bytes});
-  if (bytes != 0) MakeRoom();
+  Displace({~uint64_t{0}, 1});
   CountAwaited();
 }
 
@@ -50,17 +69,25 @@ void CaseQueue::CountAwaited() noexcept {
   }));
 }
 
-// Takes traces, the oldest first, until the rest has room; at least one stays.
-void CaseQueue::MakeRoom() noexcept {
+// Whether the traces have room, with the worker's work on the largest of them.
+bool CaseQueue::Fit(const CaseRoom& room) const noexcept {
   size_t count = 0;
-  uint64_t total = 0;
-  for (const Waiting& waiting : waiting_) count += waiting.bytes != 0 ? 1 : 0, total += waiting.bytes;
+  uint64_t total = busy_bytes_, largest = busy_bytes_;
+  for (const Waiting& waiting : waiting_) {
+    count += waiting.bytes != 0 ? 1 : 0;
+    total += waiting.bytes;
+    largest = std::max(largest, waiting.bytes);
+  }
+  return count <= kMostWaiting && total - largest + room.times * largest <= room.bytes;
+}
+
+// Takes traces, the oldest first, until the rest has room.
+void CaseQueue::Displace(const CaseRoom& room) noexcept {
   for (const bool is_judged : {true, false}) {
     for (Waiting& oldest : waiting_) {
-      if (count <= 1 || (count <= kMostWaiting && total <= most_bytes_)) return;
-      if (oldest.bytes == 0 || oldest.it.is_judged != is_judged) continue;
-      --count;
-      total -= std::exchange(oldest.bytes, 0);
+      if (Fit(room)) return;
+      if (!oldest.it.trace || oldest.it.is_judged != is_judged) continue;
+      oldest.bytes = 0;
       oldest.it.trace.reset();
       oldest.it.is_displaced = true;
     }
@@ -76,9 +103,11 @@ void CaseQueue::Close() noexcept {
 std::optional<Case> CaseQueue::Await() noexcept {
   const MutexLock lock(&mutex_);
   is_busy_ = false;
+  busy_bytes_ = 0;
   while (waiting_.empty() && !is_closed_) changed_.Wait(&mutex_);
   std::optional<Case> next = Next();
   is_busy_ = next && !next->is_judged;
+  busy_bytes_ = next ? BytesOf(*next) : 0;
   return next;
 }
 

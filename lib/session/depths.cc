@@ -118,6 +118,7 @@ Status Depths::Set(Depth depth) noexcept {
     NoteDepth();
   }
   TellAll();
+  wake_watcher_.Give();  // the governor may have to choose
   return {};
 }
 
@@ -343,7 +344,7 @@ int64_t Depths::ArmForLateRequests() noexcept {
     uint64_t next = ~uint64_t{0};
     bool is_late = false;
   } looked{};
-  looked.now = detail::Clock(slow_clock_ ? 1 : 0);
+  looked.now = trace::NowTicks(slow_clock_);
   looked.long_late = looked.now - std::min(looked.now, detail::TicksOf(kLongestLateNs));
   trace::VisitOpenRequests(
       [](void* context, const trace::OpenRequest& request) {
@@ -359,6 +360,13 @@ int64_t Depths::ArmForLateRequests() noexcept {
   return looked.next == ~uint64_t{0}
              ? INT64_MAX
              : static_cast<int64_t>(static_cast<double>(looked.next - looked.now) / TicksPerNs());
+}
+
+int64_t Depths::DueInNs() noexcept {
+  if (!IsGoverned()) return INT64_MAX;
+  const MutexLock lock(&mutex_);
+  const int64_t due_ns = governor_->DueNs();
+  return due_ns == INT64_MAX ? INT64_MAX : due_ns - NowNs();
 }
 
 void Depths::Keep(Incident* incident) {

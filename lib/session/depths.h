@@ -74,6 +74,8 @@ class Depths {
   void ArmFor(int64_t ns) noexcept PITOT_EXCLUDES(mutex_);
   // Arms if an open request is late, or joined a batch late. Returns in how many ns the next becomes late.
   int64_t ArmForLateRequests() noexcept PITOT_EXCLUDES(mutex_);
+  // In how many ns the governor moves on, if no work comes; INT64_MAX: it does not.
+  int64_t DueInNs() noexcept PITOT_EXCLUDES(mutex_);
   // Gives a copied incident its depths and their cost. May throw bad_alloc.
   void Keep(Incident* incident) PITOT_EXCLUDES(mutex_);
 

@@ -43,6 +43,12 @@ size_t EndOfParagraph(const std::string& text) {
 
 }  // namespace
 
+bool Folding::IsMilderRepeat(const std::string& signature, int64_t at_ns, int64_t excess_ns) const {
+  return std::any_of(all_.begin(), all_.end(), [&](const Repeats& it) {
+    return it.signature == signature && at_ns - it.last.at_ns <= kForgetNs && excess_ns <= it.worst.excess_ns;
+  });
+}
+
 const Repeats& Folding::Add(const std::string& signature, const JudgedIncident& incident,
                             std::vector<std::string>* folded) {
   std::erase_if(all_, [&](const Repeats& old) { return incident.at_ns - old.last.at_ns > kForgetNs; });

@@ -39,6 +39,8 @@ class Folding {
   static constexpr size_t kMostSignatures = 256, kMostTimes = 64;
   static constexpr int64_t kForgetNs = 3'600'000'000'000;  // after the last incident of a signature
 
+  // Whether an incident would repeat one before, and be no worse than the worst so far.
+  bool IsMilderRepeat(const std::string& signature, int64_t at_ns, int64_t excess_ns) const;
   // Adds an incident, which is the last of its signature from now on. `folded` becomes the paths of those that are not
   // kept any more, two at most. The result is valid until the next call. Throws bad_alloc, and then nothing is added.
   const Repeats& Add(const std::string& signature, const JudgedIncident& incident, std::vector<std::string>* folded);

@@ -16,6 +16,11 @@ void Handover::Begin(const snapshot::Reserve& reserve) noexcept {
 
 // ---- The watcher's. -------------------------------------------------------------------------------------------------
 
+void Handover::Limit(uint64_t bytes) noexcept {
+  const MutexLock lock(&mutex_);
+  rooms_.Limit(bytes / 8);
+}
+
 snapshot::Reserve Handover::AwaitRoom(bool waits) noexcept {
   const MutexLock lock(&mutex_);
   for (;;) {

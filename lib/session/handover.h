@@ -28,6 +28,8 @@ class Handover {
   void Begin(const snapshot::Reserve& reserve) noexcept PITOT_EXCLUDES(mutex_);
 
   // The watcher's.
+  // Copies take so many bytes at most from now on, together.
+  void Limit(uint64_t bytes) noexcept PITOT_EXCLUDES(mutex_);
   // Room for a copy. Without room, `waits` waits for some, or for the recorder to give up. Empty: there is none.
   snapshot::Reserve AwaitRoom(bool waits) noexcept PITOT_EXCLUDES(mutex_);
   // Hands over an incident, or a sample, whose copy takes its room. Throws bad_alloc, and then nothing is handed over.

@@ -30,7 +30,7 @@ void HostCalls::Silence(int64_t patience_ns) noexcept {
 }
 
 void HostCalls::Log(LogLevel level, const char* message) const noexcept {
-  if (options_.log == nullptr) return;
+  if (options_.log == nullptr || muted_.load() != 0) return;
   const Entry entry(this);
   if (entry.is_allowed()) CallLog(options_, level, message);
 }
@@ -107,7 +107,7 @@ void HostCalls::Call(const Hooks& hooks, Hook hook, const Incident& incident, co
   info.status = status;
   info.again = incident.again;
   info.verdict = verdict;
-  if (hooks.*hook == nullptr) return;
+  if (hooks.*hook == nullptr || muted_.load() != 0) return;
   const Entry entry(this);
   if (!entry.is_allowed()) return;
   try {

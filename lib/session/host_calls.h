@@ -40,6 +40,19 @@ class HostCalls {
     const bool is_allowed_;
   };
 
+  // While one lives, neither the log nor a hook is called: the host's objects may be gone, or locked by a thread that
+  // crashed.
+  class Muted {
+   public:
+    explicit Muted(HostCalls* host) noexcept : muted_(host->muted_) { muted_.fetch_add(1); }
+    ~Muted() { muted_.fetch_sub(1); }
+    Muted(const Muted&) = delete;
+    Muted& operator=(const Muted&) = delete;
+
+   private:
+    std::atomic<uint32_t>& muted_;
+  };
+
   // Threads: any.
   void Log(LogLevel level, const char* message) const noexcept;
   // Logs an error, and returns the status: hosts rarely look at the result of Add. If the machine lacks something
@@ -71,6 +84,7 @@ class HostCalls {
 
   const Options& options_;
   const Lifetime& lifetime_;
+  std::atomic<uint32_t> muted_{0};           // how many
   std::atomic<bool> is_silent_{false};       // the host's log and hooks may be gone
   mutable std::atomic<uint32_t> inside_{0};  // calls in progress
   base::Mutex mutex_;

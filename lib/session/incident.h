@@ -17,6 +17,7 @@
 #include "pitot/extend/collector.h"
 #include "pitot/model/trace.h"
 #include "pitot/status.h"
+#include "session/case_room.h"
 #include "session/depth_history.h"
 #include "session/firing_queue.h"
 #include "snapshot/reserve_parts.h"
@@ -42,6 +43,10 @@ struct Incident {
   int64_t due_ns = 0;         // end of the post window
   snapshot::Snapshot snapshot;
   snapshot::Filled filled;  // where the snapshot is
+  // For its trace, at most: all rows, and more of collectors with memory beyond the budget. And for the cases before
+  // it.
+  uint64_t row_bytes = 0, beyond_row_bytes = 0;
+  CaseRoom case_room;
   std::vector<Collector*> collectors;
   uint64_t kept = 0;  // number of the collectors' Keep at its copy; 0: they are asked with the next question
   std::unique_ptr<governor::Report> overhead;  // null: nothing governs
@@ -53,7 +58,7 @@ uint64_t SlowRequests(const Incident& incident) noexcept;
 // Frees what only its trace needs. The first firing stays, and the number of requests of all.
 void KeepForHooks(Incident* incident) noexcept;
 
-// An incident whose dump is written, to be completed and judged; or a sample.
+// An incident whose dump is written, to be judged and completed; or a sample.
 struct Case {
   std::unique_ptr<Incident> incident;
   std::optional<model::Trace> trace;  // none: it could not be made, or it had to make room for others
@@ -61,8 +66,13 @@ struct Case {
   Status written;
   bool is_told = false;       // the host knows of it
   bool is_repeat = false;     // its verdict was there before
-  bool is_judged = false;     // it waits for its findings
-  base::OpeningSize opening;  // of report.txt
+  bool is_judged = false;     // it has its verdict, and waits for files or findings
+  bool is_complete = false;   // its files are written, as far as they can be
+  bool has_findings = false;  // to come
+  std::string opening;        // of report.txt
+  Status report;              // why report.txt is missing
+  bool has_report = false;    // the whole of it
+  base::OpeningSize opened;   // of the one that is in report.txt
   bool has_waited = false;    // for its turn
   bool is_displaced = false;  // by newer ones
 };

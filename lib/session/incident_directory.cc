@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/message.h"
+#include "base/text.h"
 #include "session/retention.h"
 
 namespace pitot::session {
@@ -35,16 +36,11 @@ using base::Error;
 constexpr char kPartialPrefix[] = ".pitot-partial-";
 constexpr size_t kVerdictBytes = 4096;  // of a verdict's beginning, with its signature
 
-// The result of strerror_r, in its two forms.
-[[maybe_unused]] const char* Said(int, const char* buffer) { return buffer; }
-[[maybe_unused]] const char* Said(const char* text, const char*) { return text; }
-
 Status SystemError(const char* what, const std::string& path, int error) {
-  char buffer[128] = "";
   const StatusCode code = error == ENOSPC || error == EDQUOT ? StatusCode::kResourceExhausted
                           : error == ENOENT                  ? StatusCode::kNotFound
                                                              : StatusCode::kIoError;
-  return Error(code, "cannot %s %s: %s", what, path.c_str(), Said(strerror_r(error, buffer, sizeof buffer), buffer));
+  return Error(code, "cannot %s %s: %s", what, path.c_str(), base::SystemText(error).c_str());
 }
 
 // The error for ENOENT: the parent is missing, or takes no folders (/proc).

@@ -20,6 +20,9 @@ using base::MutexLock;
 
 constexpr size_t kMostReportBytes = 4 << 20;  // of a report that is read again
 constexpr char kReportName[] = "report.txt";
+constexpr char kOthersFollow[] =
+    "This is the verdict alone. Tables and pages follow, unless newer incidents displace this one.\n"
+    "Run `pitot report DIR` for it: DIR is the directory of this incident\n\n";
 
 bool IsFileName(std::string_view name) {
   const auto is_plain = [](char c) {
@@ -44,24 +47,25 @@ class Short final : public Serializer {
   const char* const name_;
 };
 
-// Another serializer's file with an opening.
+// A report with its opening, and with the lines on repeats.
 class Opened final : public Serializer {
  public:
-  Opened(Serializer* inner, std::string_view opening, base::OpeningSize* size)
-      : inner_(*inner), opening_(opening), size_(*size) {}
-  const char* FileName() const noexcept override { return inner_.FileName(); }
+  Opened(Serializer* report, std::string_view opening, const std::string* again, base::OpeningSize* size)
+      : report_(*report), opening_(opening), again_(*again), size_(*size) {}
+  const char* FileName() const noexcept override { return report_.FileName(); }
   Status Serialize(const model::Trace& trace, ByteSink& sink) override {
     TextSink inner;
-    if (Status s = inner_.Serialize(trace, inner); !s.ok()) return s;
+    if (Status s = report_.Serialize(trace, inner); !s.ok()) return s;
     base::Open(&inner.text, opening_, &size_);
-    return sink.Write(inner.text.data(), inner.text.size())
-               ? Status()
-               : Status(StatusCode::kIoError, "the sink accepts no more data");
+    const std::string text = again_.empty() ? std::move(inner.text) : WithAgain(inner.text, again_);
+    return sink.Write(text.data(), text.size()) ? Status()
+                                                : Status(StatusCode::kIoError, "the sink accepts no more data");
   }
 
  private:
-  Serializer& inner_;
+  Serializer& report_;
   const std::string_view opening_;
+  const std::string& again_;
   base::OpeningSize& size_;
 };
 
@@ -178,6 +182,15 @@ void IncidentFiles::NoteMissing(const Incident& incident, const char* file, cons
   host_.LogFailure(&failed_, LogLevel::kError, incident.number, missing->message());
 }
 
+void IncidentFiles::Reopen() noexcept {
+  if (!are_kept_) return;
+  try {
+    static_cast<void>(later_.Reopen());  // what is written next says what is wrong
+  } catch (const std::bad_alloc&) {
+    // The same.
+  }
+}
+
 Status IncidentFiles::WriteOthers(Case* it) {
   const Incident& incident = *it->incident;
   const model::Trace& trace = *it->trace;
@@ -187,8 +200,10 @@ Status IncidentFiles::WriteOthers(Case* it) {
     serializers = Get();
   }
   const bool begins = it->path.empty();
+  size_t left = serializers.size() - (begins ? 0 : 1);  // files; one is the dump
   bool any = !begins;
   Status missing;  // why a file is missing
+  const Status cut_off(StatusCode::kUnavailable, "cut off: the recorder was stopped");
   // If there is no dump, it is tried again: there may be room or a descriptor now.
   if (begins) {
     if (Status s = later_.Begin(incident.number, trace.clock.realtime_ns, incident.cause); !s.ok()) return s;
@@ -198,11 +213,20 @@ Status IncidentFiles::WriteOthers(Case* it) {
     if (!begins && !later_.Has(it->path))
       return Status(StatusCode::kNotFound, "it was removed before its files were complete");
     // Pays for the CPU time since the last write.
-    Status file;
+    Status file = cut_off;
+    const bool is_report = std::string_view(serializer->FileName()) == kReportName;
     if (throttle_.Proceed())
-      file = begins ? later_.AddFile(serializer.get(), trace, &throttle_) : AddLater(it->path, serializer.get(), trace);
-    if (lifetime_.HasGivenUp()) return Status(StatusCode::kUnavailable, "cut off: the recorder was stopped");
+      file = begins      ? later_.AddFile(serializer.get(), trace, &throttle_)
+             : is_report ? WriteReport(it, serializer.get())
+                         : AddLater(it->path, serializer.get(), trace);
+    if (lifetime_.HasGivenUp()) {
+      if (!begins) IncidentCounts::Add(&counts_.files_failed, left - (file.ok() ? 1 : 0));
+      return cut_off;
+    }
+    --left;
     any = any || file.ok();
+    if (is_report) it->report = file;
+    if (is_report) it->has_report = file.ok();
     if (!file.ok()) NoteMissing(incident, serializer->FileName(), file, &missing);
   }
   if (!any) return Error(missing.code(), "none of its files could be written; the last: %s", missing.message());
@@ -215,16 +239,19 @@ Status IncidentFiles::WriteOthers(Case* it) {
   return missing;
 }
 
-Status IncidentFiles::Complete(Case* it) noexcept {
+void IncidentFiles::Complete(Case* it) noexcept {
+  const bool is_kept = !it->path.empty() || !it->written.ok();
+  if (std::exchange(it->is_complete, true) || !is_kept) return;
   const Incident& incident = *it->incident;
-  Status status;
+  Status& status = it->written;
   try {
-    later_.Reopen();
-    status = it->trace ? WriteOthers(it) : it->written;
+    Reopen();
+    if (it->trace) status = WriteOthers(it);
   } catch (const std::bad_alloc&) {
     status = Status(StatusCode::kResourceExhausted, "no memory for its files");
   }
   later_.Abandon();
+  if (!it->has_report && it->report.ok()) it->report = status;  // it was not come to
   const Awake awake(throttle_.priority());
   if (it->path.empty()) {
     IncidentCounts::Add(&counts_.incidents_failed);
@@ -239,7 +266,6 @@ Status IncidentFiles::Complete(Case* it) noexcept {
                                      .message());
     failed_.End();
   }
-  return status;
 }
 
 void IncidentFiles::NoteDropped(const Case& it, const Status& why, Throttle* throttle) noexcept {
@@ -271,26 +297,46 @@ std::shared_ptr<Serializer> IncidentFiles::ReportSerializer() noexcept {
   return nullptr;
 }
 
-Status IncidentFiles::OpenReport(Case* it, std::string_view opening) noexcept {
-  if (it->path.empty() || opening.empty()) return {};
-  try {
-    // Serializing takes much longer than reading what was serialized.
-    std::string text;
-    base::OpeningSize size = it->opening;
-    Status status;
-    if (later_.Read(it->path, kReportName, kMostReportBytes, &text).ok() && text.size() >= size.front + size.appendix) {
-      const std::string again = TakeAgain(&text);
-      base::Open(&text, opening, &size);
-      if (!again.empty()) text = WithAgain(text, again);
-      status = WriteShortReport(it->path, text);
-    } else {
-      const std::shared_ptr<Serializer> report = ReportSerializer();
-      size = {};
-      Opened opened(report.get(), opening, &size);
-      status = AddLater(it->path, &opened, *it->trace);
-    }
-    if (status.ok()) it->opening = size;
+// The whole of it. Lines on repeats that are there stay.
+Status IncidentFiles::WriteReport(Case* it, Serializer* report) {
+  std::string before, again;
+  if (later_.Read(it->path, kReportName, kMostReportBytes, &before).ok()) again = TakeAgain(&before);
+  base::OpeningSize size;
+  Opened opened(report, it->opening, &again, &size);
+  const Status status = AddLater(it->path, &opened, *it->trace);
+  if (status.ok()) it->opened = size;
+  return status;
+}
+
+// In a report that is there: serializing it again takes much longer than reading it.
+Status IncidentFiles::PutOpening(Case* it, std::string_view opening) {
+  std::string text;
+  base::OpeningSize size = it->opened;
+  const bool is_there = it->has_report && later_.Read(it->path, kReportName, kMostReportBytes, &text).ok();
+  if (!is_there || text.size() < size.front + size.appendix) {
+    it->opening = opening;
+    const Status status = WriteReport(it, ReportSerializer().get());
+    it->has_report = status.ok();
     return status;
+  }
+  const std::string again = TakeAgain(&text);
+  base::Open(&text, opening, &size);
+  const Status status = WriteShortReport(it->path, again.empty() ? text : WithAgain(text, again));
+  if (status.ok()) it->opened = size;
+  return status;
+}
+
+Status IncidentFiles::OpenReport(Case* it, std::string_view opening, Others others) noexcept {
+  try {
+    if (it->is_complete) return it->path.empty() || opening.empty() ? Status() : PutOpening(it, opening);
+    it->opening = opening;
+    if (others == Others::kNow) {
+      Complete(it);
+      return it->report;
+    }
+    std::string text(opening);
+    base::AddToFront(&text, kOthersFollow);
+    return WriteShortReport(it->path, text);
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to open report.txt");
   }

@@ -55,9 +55,9 @@ class IncidentFiles {
   void CountOthersMissing(const Case& it) noexcept PITOT_EXCLUDES(mutex_);
 
   // The rest is called by the worker.
-  // Writes a file of each other serializer. If there is no dump, the incident is on disk with these, and has its path
-  // then. Counts and logs how it went. Returns why a file is missing.
-  Status Complete(Case* incident) noexcept PITOT_EXCLUDES(mutex_);
+  // Writes a file of each other serializer, unless that was done. If there is no dump, the incident is on disk with
+  // these, and has its path then. Counts and logs how it went. `written` becomes the reason why a file is missing.
+  void Complete(Case* incident) noexcept PITOT_EXCLUDES(mutex_);
 
   // Adds a file to a written incident, or replaces one. May throw bad_alloc.
   Status AddLater(const std::string& path, Serializer* serializer, const model::Trace& trace) {
@@ -65,8 +65,12 @@ class IncidentFiles {
   }
   // Writes a report.txt that has only `text`, for an incident without a trace.
   Status WriteShortReport(const std::string& path, std::string_view text) noexcept;
-  // Writes report.txt of a written incident again, with `opening` before it, in place of the one before.
-  Status OpenReport(Case* incident, std::string_view opening) noexcept PITOT_EXCLUDES(mutex_);
+  // The directory may have been removed, and made again. Called first for each incident.
+  void Reopen() noexcept;
+  // Has report.txt of a written incident open with `opening`, in place of the one before, and completes the incident:
+  // now, or by a later call of Complete. Until then report.txt is the opening alone. Returns why report.txt is missing.
+  enum class Others { kNow, kLater };
+  Status OpenReport(Case* incident, std::string_view opening, Others others) noexcept PITOT_EXCLUDES(mutex_);
   // Whether the incident at this path is still there.
   bool Has(const std::string& path) const noexcept { return later_.Has(path); }
   void Remove(const std::string& path) noexcept {
@@ -85,6 +89,8 @@ class IncidentFiles {
   void Rewrite(const std::string& path, const char* name, std::string (*with)(const std::string&, const std::string&),
                const std::string& text);
   Status WriteOthers(Case* incident) PITOT_EXCLUDES(mutex_);
+  Status WriteReport(Case* incident, Serializer* report);
+  Status PutOpening(Case* incident, std::string_view opening);
   void NoteMissing(const Incident& incident, const char* file, const Status& why, Status* missing) noexcept;
   void NoteWritten(const std::string& path) noexcept PITOT_EXCLUDES(mutex_);
   std::shared_ptr<Serializer> ReportSerializer() noexcept PITOT_EXCLUDES(mutex_);

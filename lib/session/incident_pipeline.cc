@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <new>
 #include <optional>
@@ -23,16 +24,17 @@ namespace {
 
 using base::Error;
 
+constexpr uint64_t kRowsOfSample = 4;           // bytes for each byte of its copy; three without collectors
 constexpr int64_t kFiredArmNs = 2'000'000'000;  // after a trigger: the next of its kind are likely to come soon
 constexpr char kTooMany[] = "no report and no verdict: too many newer incidents were waiting for theirs";
 constexpr char kNoVerdict[] = "no verdict: the recorder was stopped";
 
 }  // namespace
 
-IncidentPipeline::IncidentPipeline(const MemorySplit& split, bool slow_clock, const Parts& parts)
-    : split_(split),
-      slow_clock_(slow_clock),
+IncidentPipeline::IncidentPipeline(bool slow_clock, const Parts& parts)
+    : slow_clock_(slow_clock),
       options_(*parts.options),
+      budget_(*parts.budget),
       lifetime_(*parts.lifetime),
       host_(*parts.host),
       counts_(*parts.counts),
@@ -45,17 +47,17 @@ IncidentPipeline::IncidentPipeline(const MemorySplit& split, bool slow_clock, co
       judging_(*parts.judging),
       self_check_(*parts.self_check),
       pending_(&options_.values),
-      handover_(&lifetime_, &wake_watcher_),
-      cases_(RowBytes(split)) {}
+      handover_(&lifetime_, &wake_watcher_) {}
 
 bool IncidentPipeline::MapReserve() noexcept {
-  if (!reserve_.Map(split_.snapshot_reserve)) return false;
+  if (!reserve_.Map(budget_.Now().snapshot_reserve)) return false;
   handover_.Begin(reserve_.Whole());
   return true;
 }
 
 void IncidentPipeline::Begin(const trace::ClockReading& start) {
   start_ = start;
+  modules_.Look(slow_clock_);
   pending_.SetStart(start.ticks);
   inbox_.Reserve();
 }
@@ -95,6 +97,13 @@ Status IncidentPipeline::Ask(const char* reason) noexcept {
   return {};
 }
 
+Status IncidentPipeline::FlushNow(uint32_t timeout_ms) noexcept {
+  hurries_.fetch_add(1);
+  const Status status = handover_.Flush(timeout_ms);
+  hurries_.fetch_sub(1);
+  return status;
+}
+
 // ---- On the watcher. ------------------------------------------------------------------------------------------------
 
 int64_t IncidentPipeline::DueInNs() const noexcept {
@@ -106,6 +115,7 @@ int64_t IncidentPipeline::DueInNs() const noexcept {
 }
 
 void IncidentPipeline::CollectFirings() {
+  modules_.Look(slow_clock_);
   const uint64_t asked = handover_.FlushesAsked();
   IncidentCounts::Add(&counts_.incidents_suppressed, inbox_.Collect());
   QueuedFiring firing;
@@ -173,6 +183,7 @@ bool IncidentPipeline::TakeStall(const Firing& firing, uint64_t begin_ticks) noe
 // At the end of its post window, or before the rings forget too much of it.
 bool IncidentPipeline::IsDue() {
   const int64_t now_ns = trace::MonotonicNs();
+  if (hurries_.load() != 0) return true;
   if (now_ns >= pending_.get()->due_ns || rings_.IsOver()) return true;
   if (now_ns >= rings_.look_ns()) rings_.Look(meter_.Rings(), now_ns);
   return rings_.IsOver();
@@ -180,6 +191,7 @@ bool IncidentPipeline::IsDue() {
 
 void IncidentPipeline::CopyIfDue(bool at_once) {
   if (pending_.get() == nullptr || (!at_once && !IsDue())) return;
+  Limit(pending_.get());
   const snapshot::Reserve room = handover_.AwaitRoom(at_once);
   if (room.first == room.last) {
     // This one waits, and takes in later firings.
@@ -193,6 +205,27 @@ void IncidentPipeline::CopyIfDue(bool at_once) {
   HandOver(pending_.Release());
 }
 
+// Gives an incident its part of the budget, by what has been added to the recorder.
+void IncidentPipeline::Limit(Incident* incident) {
+  const uint64_t held = depths_.HeldBytes();
+  const MemorySplit split = budget_.With(held);
+  incident->row_bytes = RowBytes(split);
+  incident->beyond_row_bytes = held - split.collectors;
+  incident->case_room = RoomForCases(split);
+  incident->case_room.bytes += incident->case_room.times * incident->beyond_row_bytes;
+  handover_.Limit(split.snapshot_reserve);
+  if (incident->beyond_row_bytes == 0 || std::exchange(has_told_beyond_, true)) return;
+  constexpr double kMiB = 1 << 20;
+  host_.Log(
+      LogLevel::kWarning,
+      Error(StatusCode::kResourceExhausted,
+            "collectors hold %.1f MiB, and Options::memory_budget_bytes has %.1f for them: the rest comes on top. "
+            "A budget of %.0f MiB holds all, or give them less by their own options (logged once)",
+            static_cast<double>(held) / kMiB, static_cast<double>(split.collectors) / kMiB,
+            std::ceil(static_cast<double>(budget_.Enough(held)) / kMiB))
+          .message());
+}
+
 // Copies the incident's window.
 void IncidentPipeline::Copy(Incident* incident, const snapshot::Reserve& room) {
   std::vector<uint64_t> fired;
@@ -200,6 +233,7 @@ void IncidentPipeline::Copy(Incident* incident, const snapshot::Reserve& room) {
     fired.push_back(firing.request);
     if (firing.end.count != 0) incident->snapshot.ends.push_back(firing.end);
   }
+  incident->snapshot.modules = &modules_;
   incident->filled =
       snapshot::TakeSnapshot(start_, slow_clock_, incident->window_begin_ticks, fired, room, &incident->snapshot);
   FindCollectors(incident);
@@ -207,14 +241,17 @@ void IncidentPipeline::Copy(Incident* incident, const snapshot::Reserve& room) {
 
 void IncidentPipeline::TakeSampleIfDue() {
   if (pending_.get() != nullptr || !handover_.IsIdle()) return;
-  snapshot::Reserve room = handover_.AwaitRoom(false);
-  if (room.first == room.last) return;
   const auto size = judging_.TakeSampleIfDue(trace::MonotonicNs());
   if (!size) return;
-  if (size->most_bytes / 8 < static_cast<uint64_t>(room.last - room.first))
-    room.last = room.first + size->most_bytes / 8;
+  const uint64_t events = trace::CountRings().events;
+  if (std::exchange(events_sampled_, events) == events) return;
   auto sample = std::make_unique<Incident>();
   sample->is_sample = true;
+  Limit(sample.get());
+  snapshot::Reserve room = handover_.AwaitRoom(false);
+  if (size->most_bytes / 8 < static_cast<uint64_t>(room.last - room.first))
+    room.last = room.first + size->most_bytes / 8;
+  sample->row_bytes = std::min(sample->row_bytes, kRowsOfSample * size->most_bytes);
   const uint64_t now = NowTicks();
   const uint64_t window = detail::TicksOf(uint64_t{size->window_ms} * 1'000'000);
   sample->window_begin_ticks = std::max(start_.ticks, now > window ? now - window : 0);
@@ -269,8 +306,12 @@ void IncidentPipeline::GiveUpWaiting() noexcept {
 
 void IncidentPipeline::GiveUpCases() noexcept {
   while (const std::optional<Case> waiting = cases_.TakeWaiting()) {
-    if (waiting->incident->is_sample || waiting->is_judged) {
-      IncidentCounts::Add(waiting->is_judged ? &counts_.findings_left_out : &counts_.samples_failed);
+    if (waiting->incident->is_sample) {
+      IncidentCounts::Add(&counts_.samples_failed);
+      continue;
+    }
+    if (waiting->is_judged) {
+      LeaveUnfinished(*waiting);
       continue;
     }
     if (!waiting->written.ok()) GiveUpOn(*waiting->incident);
@@ -296,6 +337,7 @@ void IncidentPipeline::WriteDump(std::unique_ptr<Incident> taken) noexcept {
   if (!incident.is_sample) {
     const int64_t begin_ns = writer_throttle_.CpuNs();
     writer_throttle_.Proceed();
+    cases_.MakeRoom(incident.case_room);
     try {
       const model::Trace& trace = it.trace.emplace(TakeTrace(it.incident.get()));
       LogNotRecorded(trace);
@@ -328,7 +370,7 @@ void IncidentPipeline::Drop(Case* it, const Status& why, bool waits) noexcept {
     FreeCopy(it->incident.get(), &writer_throttle_);
     IncidentCounts::Add(&counts_.samples_failed);
   } else if (it->is_judged) {
-    IncidentCounts::Add(&counts_.findings_left_out);
+    LeaveUnfinished(*it);
   } else {
     files_.CountOthersMissing(*it);
     if (!it->written.ok()) IncidentCounts::Add(&counts_.incidents_failed);
@@ -355,20 +397,17 @@ void IncidentPipeline::Work() noexcept {
     if (next->incident->is_sample)
       judging_.Learn([&] { return TakeTrace(next->incident.get()); }, [this] { return cases_.IsVerdictAwaited(); });
     else
-      is_finished = next->is_judged ? AddFindings(std::move(*next)) : Finish(std::move(*next));
+      is_finished = next->is_judged ? FinishJudged(std::move(*next)) : TakeUp(std::move(*next));
     throttle_.Calm();
     if (is_finished) handover_.Finish();
   }
 }
 
-// Adds what an incident lacks, and tells the host. From here to its verdict, the worker's patience counts.
-bool IncidentPipeline::Finish(Case it) noexcept {
+// Has an incident judged, and tells the host. From here to its verdict, the worker's patience counts.
+bool IncidentPipeline::TakeUp(Case it) noexcept {
   throttle_.BeginWriting();
-  if (files_.AreKept() || !it.written.ok()) {
-    throttle_.priority()->BeIdle();
-    it.written = files_.Complete(&it);
-    throttle_.priority()->BeNormal();
-  }
+  files_.Reopen();
+  if (it.path.empty()) CompleteIdle(&it);  // its dump is tried again
   if (!it.is_told) host_.Tell(&Hooks::on_incident, *it.incident, it.path, it.written, "");
   const bool is_finished = Judge(std::move(it));
   throttle_.EndWriting();
@@ -377,12 +416,12 @@ bool IncidentPipeline::Finish(Case it) noexcept {
 
 bool IncidentPipeline::Judge(Case it) noexcept {
   if (it.is_displaced) {
-    files_.CountOthersMissing(it);
     judging_.GiveUp(&it, Status(StatusCode::kResourceExhausted, kTooMany), &IncidentCounts::verdicts_displaced);
     return true;
   }
   const bool has_judge = judging_.HasJudge();
   if (!it.trace || lifetime_.HasGivenUp() || !has_judge) {
+    CompleteIdle(&it);
     if (has_judge) counts_.AddNoVerdict(&IncidentCounts::verdicts_stopped);
     if (has_judge && it.written.ok()) it.written = Status(StatusCode::kUnavailable, kNoVerdict);
     host_.Tell(&Hooks::on_verdict, *it.incident, it.path, it.written, "");
@@ -392,21 +431,43 @@ bool IncidentPipeline::Judge(Case it) noexcept {
     judging_.GiveUp(&it, Status(StatusCode::kUnavailable, kNoVerdict), &IncidentCounts::verdicts_stopped);
     return true;
   }
-  judging_.JudgeNow(&it);
+  judging_.JudgeNow(&it, [this] { return cases_.IsVerdictAwaited(); });
   pending_.NoteVerdict(*it.incident, it.is_repeat ? IncidentBudget::Verdict::kKnown : IncidentBudget::Verdict::kNew,
                        trace::MonotonicNs());
-  return !it.is_judged || PutBack(std::move(it));
+  return (it.is_complete && !it.has_findings) || PutBack(std::move(it));
 }
 
-// Stop waits for the findings of one incident at most: of the last.
-bool IncidentPipeline::AddFindings(Case judged) noexcept {
-  const bool is_cut_off = lifetime_.HasGivenUp() || (throttle_.IsFinishing() && !cases_.IsEmpty());
+// The files that a judged incident lacks, then findings. Stop waits for the findings of one incident at most: of the
+// last.
+bool IncidentPipeline::FinishJudged(Case judged) noexcept {
   const bool is_folded = !judged.path.empty() && !files_.Has(judged.path);
-  if (!judged.trace || is_cut_off || is_folded) {
-    IncidentCounts::Add(&counts_.findings_left_out);
+  if (is_folded) judged.is_complete = true;
+  if (is_folded || !judged.trace || lifetime_.HasGivenUp()) {
+    LeaveUnfinished(judged);
+    return true;
+  }
+  if (!judged.is_complete) {
+    throttle_.BeginWriting();
+    CompleteIdle(&judged);
+    throttle_.EndWriting();
+  }
+  if (!judged.has_findings) return true;
+  if (throttle_.IsFinishing() && !cases_.IsEmpty()) {
+    LeaveUnfinished(judged);
     return true;
   }
   return judging_.AddFindings(&judged, [this] { return cases_.IsVerdictAwaited(); }) || PutBack(std::move(judged));
+}
+
+void IncidentPipeline::CompleteIdle(Case* it) noexcept {
+  throttle_.priority()->BeIdle();
+  files_.Complete(it);
+  throttle_.priority()->BeNormal();
+}
+
+void IncidentPipeline::LeaveUnfinished(const Case& judged) noexcept {
+  if (judged.has_findings) IncidentCounts::Add(&counts_.findings_left_out);
+  if (!judged.is_complete) files_.CountOthersMissing(judged);
 }
 
 bool IncidentPipeline::PutBack(Case judged) noexcept {
@@ -414,7 +475,7 @@ bool IncidentPipeline::PutBack(Case judged) noexcept {
     cases_.PutBack(std::move(judged));
     return false;
   } catch (const std::bad_alloc&) {
-    IncidentCounts::Add(&counts_.findings_left_out);
+    LeaveUnfinished(judged);
     return true;
   }
 }
@@ -474,7 +535,8 @@ model::Trace IncidentPipeline::MakeTrace(const Incident& incident, std::vector<s
     // A sample's worker may have waited for its share, while an incident had them keep its own window.
     if (kept == keeps_.load()) collectors = incident.collectors;
   }
-  model::Trace trace = assemble::Assemble(incident.snapshot, RowBytes(split_), collectors);
+  model::Trace trace =
+      assemble::Assemble(incident.snapshot, {incident.row_bytes, incident.beyond_row_bytes}, collectors);
   trace.process_name = trace.strings.Add(options_.process_name);
   AddFirings(incident, &trace);
   const Stats stats = [&] {

@@ -33,11 +33,13 @@
 #include "session/incident_files.h"
 #include "session/judging.h"
 #include "session/lifetime.h"
+#include "session/memory_budget.h"
 #include "session/meter.h"
 #include "session/options.h"
 #include "session/pending_incident.h"
 #include "session/ring_watch.h"
 #include "session/self_check.h"
+#include "snapshot/modules.h"
 #include "snapshot/snapshot.h"
 #include "trace/clock.h"
 
@@ -48,6 +50,7 @@ class IncidentPipeline final : public FiringTaker {
   // The parts it works with. All outlive it.
   struct Parts {
     const OwnedOptions* options;
+    MemoryBudget* budget;
     const Lifetime* lifetime;
     HostCalls* host;
     IncidentCounts* counts;
@@ -60,7 +63,7 @@ class IncidentPipeline final : public FiringTaker {
     Judging* judging;
     SelfCheck* self_check;
   };
-  IncidentPipeline(const MemorySplit& split, bool slow_clock, const Parts& parts);
+  IncidentPipeline(bool slow_clock, const Parts& parts);
 
   // Called first: takes the memory for copies (false: there is none), and then the time of the recorder's start.
   bool MapReserve() noexcept;
@@ -76,6 +79,8 @@ class IncidentPipeline final : public FiringTaker {
   Status Ask(const char* reason) noexcept;
   // Waits until all incidents whose firings came before are finished.
   Status Flush(uint32_t timeout_ms) noexcept { return handover_.Flush(timeout_ms); }
+  // The same, and meanwhile post windows end at once.
+  Status FlushNow(uint32_t timeout_ms) noexcept;
 
   // The watcher's, in this order each round.
   // In how many ns an incident is due, or the rings must be looked at; INT64_MAX: there is none, or it waits for the
@@ -84,11 +89,13 @@ class IncidentPipeline final : public FiringTaker {
   bool IsStopping() noexcept { return handover_.IsStopping(); }
   void CollectFirings();
   void CopyIfDue(bool at_once);
-  // Takes a sample for the judge, while there is nothing else to do.
+  // Takes a sample for the judge, while there is nothing else to do, if anything was recorded since the one before.
   void TakeSampleIfDue();
   // Drops the pending incident, because the round has failed.
   void Fail(const std::exception& why) noexcept;
   bool HasPending() const noexcept { return pending_.IsPending(); }
+  // Whether a firing or an incident is not finished.
+  bool HasWork() noexcept { return HasPending() || !inbox_.IsEmpty() || !handover_.IsIdle(); }
   // The last call: no more incidents come.
   void Close() noexcept { handover_.Close(); }
 
@@ -109,12 +116,13 @@ class IncidentPipeline final : public FiringTaker {
  private:
   class AssembleLock;
 
-  uint64_t NowTicks() const noexcept { return detail::Clock(slow_clock_ ? 1 : 0); }
+  uint64_t NowTicks() const noexcept { return trace::NowTicks(slow_clock_); }
 
   // On the watcher.
   void TakeFiring(const QueuedFiring& firing);
   void WatchRings() noexcept;
   bool IsDue();
+  void Limit(Incident* incident);
   void Copy(Incident* incident, const snapshot::Reserve& room);
   void HandOver(std::unique_ptr<Incident> incident);
   void FindCollectors(Incident* incident);
@@ -127,11 +135,14 @@ class IncidentPipeline final : public FiringTaker {
   void LogNotKept(const model::Trace& trace);
   void Drop(Case* it, const Status& why, bool waits) noexcept;
 
-  // On the worker. True: the incident is finished. False: it waits for its findings.
-  bool Finish(Case it) noexcept;
+  // On the worker. True: the incident is finished. False: it waits for files or findings.
+  bool TakeUp(Case it) noexcept;
   bool Judge(Case it) noexcept;
-  bool AddFindings(Case judged) noexcept;
+  bool FinishJudged(Case judged) noexcept;
   bool PutBack(Case judged) noexcept;
+  void CompleteIdle(Case* it) noexcept;  // at idle priority
+  // On both. Counts what a judged case lacks.
+  void LeaveUnfinished(const Case& judged) noexcept;
 
   // On the writer; for samples, on the worker, which makes their traces.
   // Returns the number of this call, from 1.
@@ -145,9 +156,9 @@ class IncidentPipeline final : public FiringTaker {
   // `missing` becomes the calls that the host forgot, as far as no trace before says so.
   model::Trace MakeTrace(const Incident& incident, std::vector<std::string>* missing) PITOT_REQUIRES(assemble_mutex_);
 
-  const MemorySplit split_;
   const bool slow_clock_;
   const OwnedOptions& options_;
+  MemoryBudget& budget_;
   const Lifetime& lifetime_;
   HostCalls& host_;
   IncidentCounts& counts_;
@@ -163,11 +174,15 @@ class IncidentPipeline final : public FiringTaker {
 
   FiringInbox inbox_;
   PendingIncident pending_;
+  bool has_told_beyond_ = false;     // that collectors hold more than the budget has for them
   RingWatch rings_;                  // for the pending incident
+  snapshot::Modules modules_;        // so that no library takes the names of another
   snapshot::ReserveMemory reserve_;  // the rooms of handover_
   Handover handover_;
   CaseQueue cases_;
+  uint64_t events_sampled_ = 0;  // recorded before the last sample
 
+  std::atomic<uint32_t> hurries_{0};      // calls of FlushNow
   std::atomic<uint64_t> keeps_{0};        // calls of KeepCollected
   std::atomic<uint32_t> unassembled_{0};  // handed over; while there are any, the watcher asks no collector
   base::Mutex assemble_mutex_;            // held while a trace is made: collectors are asked one at a time

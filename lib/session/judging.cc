@@ -25,20 +25,24 @@ constexpr char kAskLater[] = "Run `pitot why DIR` for a verdict: DIR is the dire
 // One call of a judge.
 class Judging::Call final : public Hearing {
  public:
-  // `path` is the incident's, or "" if nothing is kept on disk. With `is_awaited`, the call gives way to verdicts.
-  Call(Judging* judging, const model::Trace& trace, const std::string& path, uint32_t budget_ms,
-       const IsAwaited* is_awaited = nullptr)
+  enum class Gives { kWay, kNoWay };  // to a verdict that is awaited
+  // `judged` has its path, or "" if nothing is kept on disk, and, unless it is a sample, its incident.
+  Call(Judging* judging, const model::Trace& trace, const Case& judged, const JudgeNeeds& needs,
+       const IsAwaited* is_awaited, Gives gives)
       : judging_(*judging),
         trace_(trace),
-        path_(path),
-        budget_ns_(int64_t{budget_ms} * 1'000'000),
-        is_awaited_(is_awaited) {}
+        judged_(judged),
+        path_(judged.path),
+        has_findings_(needs.has_findings),
+        budget_ns_(int64_t{needs.budget_ms} * 1'000'000),
+        is_awaited_(*is_awaited),
+        gives_way_(gives == Gives::kWay) {}
 
   const model::Trace& trace() const noexcept override { return trace_; }
   bool IsOver() noexcept override {
     CpuThrottle& throttle = judging_.throttle_;
     const bool may_go_on =
-        is_awaited_ != nullptr ? throttle.ProceedBehindVerdicts([this] { return HasGivenWay(); }) : throttle.Proceed();
+        gives_way_ ? throttle.ProceedBehindVerdicts([this] { return HasGivenWay(); }) : throttle.Proceed();
     return !may_go_on || SpentNs() > budget_ns_;
   }
   void OpenReport(const char* text) override { opening_ = text != nullptr ? text : ""; }
@@ -55,7 +59,20 @@ class Judging::Call final : public Hearing {
     if (findings_from_ns_ == 0) findings_from_ns_ = judging_.throttle_.CpuNs();
     return judging_.AreFindingsDue();
   }
+  bool CanFilesWait() noexcept override {
+    try {
+      return has_findings_ && is_awaited_() &&
+             judging_.folding_.IsMilderRepeat(Kind(), trace_.clock.realtime_ns, excess_ns_);
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  }
 
+  // What it folds with; "": nothing.
+  std::string Kind() const {
+    if (signature_.empty() || judged_.incident == nullptr || judged_.incident->cause == kManual) return "";
+    return judged_.incident->cause + ": " + signature_;
+  }
   // Calls `judge` and returns the error of the call.
   template <class Ask> Status Hear(const Ask& ask) noexcept {
     Status status;
@@ -75,7 +92,6 @@ class Judging::Call final : public Hearing {
     return status;
   }
   const std::string& opening() const { return opening_; }
-  const std::string& signature() const { return signature_; }
   int64_t excess_ns() const { return excess_ns_; }
   bool is_cut_off() const { return is_cut_off_; }
   bool has_given_way() const { return has_given_way_; }
@@ -83,15 +99,18 @@ class Judging::Call final : public Hearing {
   int64_t FindingsNs() const { return findings_from_ns_ != 0 ? judging_.throttle_.CpuNs() - findings_from_ns_ : 0; }
 
  private:
-  bool HasGivenWay() { return has_given_way_ = has_given_way_ || (*is_awaited_)(); }
+  bool HasGivenWay() { return has_given_way_ = has_given_way_ || is_awaited_(); }
   int64_t SpentNs() const { return judging_.throttle_.CpuNs() - begin_ns_; }
 
   Judging& judging_;
   const model::Trace& trace_;
+  const Case& judged_;
   const std::string& path_;
+  const bool has_findings_;
   const int64_t budget_ns_;
   const int64_t begin_ns_ = judging_.throttle_.CpuNs();
-  const IsAwaited* const is_awaited_;
+  const IsAwaited& is_awaited_;
+  const bool gives_way_;
   bool has_given_way_ = false;
   std::string opening_, signature_;
   int64_t excess_ns_ = 0;
@@ -166,23 +185,23 @@ void Judging::AddNorms(model::Trace* trace) {
   for (model::NormRow& row : trace->norms) row.name = trace->strings.Add(norms->strings[row.name]);
 }
 
-// Works even without memory: the text takes none.
 void Judging::GiveUp(Case* unjudged, const Status& why, Reason reason) noexcept {
   if (GetJudge().judge != nullptr) counts_.AddNoVerdict(reason);
   char opening[1024 + sizeof kAskLater];
   std::snprintf(opening, sizeof opening, "%s\n%s\n", why.message(), kAskLater);
-  const Status rewritten =
-      unjudged->trace ? files_.OpenReport(unjudged, opening) : files_.WriteShortReport(unjudged->path, opening);
+  const Status rewritten = unjudged->trace ? files_.OpenReport(unjudged, opening, IncidentFiles::Others::kNow)
+                                           : files_.WriteShortReport(unjudged->path, opening);
+  if (!unjudged->is_complete) files_.CountOthersMissing(*unjudged);
   throttle_.priority()->BeNormal();
   host_.Tell(&Hooks::on_verdict, *unjudged->incident, unjudged->path, rewritten.ok() ? why : rewritten, "");
 }
 
-void Judging::JudgeNow(Case* it) noexcept {
+void Judging::JudgeNow(Case* it, const IsAwaited& is_awaited) noexcept {
   const AddedJudge added = GetJudge();
   const Case& judged = *it;
   const Incident& incident = *judged.incident;
   throttle_.priority()->BeIdle();
-  Call call(this, *judged.trace, judged.path, added.needs.budget_ms);
+  Call call(this, *judged.trace, judged, added.needs, &is_awaited, Call::Gives::kNoWay);
   Status status = call.Hear([&](Hearing& hearing) { return added.judge->Decide(hearing); });
   std::string opening;
   try {
@@ -195,17 +214,18 @@ void Judging::JudgeNow(Case* it) noexcept {
       base::AddToFront(&opening, lines);
     }
     if (!opening.empty()) opening += "\n";
-    const Status rewritten = files_.OpenReport(it, opening);
-    if (status.ok()) status = rewritten;
-    const std::string& cause = incident.cause;
-    if (status.ok() && !call.signature().empty() && cause != kManual)
-      Fold(cause + ": " + call.signature(), call.excess_ns(), it);
+    const bool can_wait = status.ok() && call.CanFilesWait();
+    const Status opened =
+        files_.OpenReport(it, opening, can_wait ? IncidentFiles::Others::kLater : IncidentFiles::Others::kNow);
+    if (status.ok()) status = opened;
+    if (const std::string kind = call.Kind(); status.ok() && !kind.empty()) Fold(kind, call.excess_ns(), it);
   } catch (const std::bad_alloc&) {
     status = Status(StatusCode::kResourceExhausted, "no memory for the verdict");
   }
   if (!judged.path.empty()) files_.Prune();
   throttle_.priority()->BeNormal();
-  it->is_judged = status.ok() && added.needs.has_findings;
+  it->is_judged = true;
+  it->has_findings = status.ok() && added.needs.has_findings;
   if (status.ok())
     IncidentCounts::Add(&counts_.verdicts_given);
   else if (lifetime_.HasGivenUp())
@@ -225,9 +245,9 @@ void Judging::JudgeNow(Case* it) noexcept {
 }
 
 // Counts it with those of the same verdict, and removes the ones that need not be kept.
-void Judging::Fold(const std::string& signature, int64_t excess_ns, Case* it) {
+void Judging::Fold(const std::string& kind, int64_t excess_ns, Case* it) {
   std::vector<std::string> folded;
-  const Repeats& repeats = folding_.Add(signature,
+  const Repeats& repeats = folding_.Add(kind,
                                         {it->incident->number, it->path, it->trace->clock.realtime_ns, excess_ns,
                                          SlowRequests(*it->incident), it->incident->more_like_it, it->incident->cause},
                                         &folded);
@@ -244,11 +264,11 @@ bool Judging::AddFindings(Case* it, const IsAwaited& is_awaited) noexcept {
   const Case& judged = *it;
   const AddedJudge added = GetJudge();
   throttle_.priority()->BeIdle();
-  Call call(this, *judged.trace, judged.path, added.needs.budget_ms, &is_awaited);
+  Call call(this, *judged.trace, judged, added.needs, &is_awaited, Call::Gives::kWay);
   Status status = call.Hear([&](Hearing& hearing) { return added.judge->AddFindings(hearing); });
   try {
     if (!call.has_given_way() && !call.opening().empty()) {
-      const Status rewritten = files_.OpenReport(it, call.opening() + "\n");
+      const Status rewritten = files_.OpenReport(it, call.opening() + "\n", IncidentFiles::Others::kNow);
       if (status.ok()) status = rewritten;
     }
   } catch (const std::bad_alloc&) {
@@ -278,8 +298,8 @@ void Judging::Learn(const std::function<model::Trace()>& make_trace, const IsAwa
   try {
     throttle_.Proceed();
     const model::Trace trace = make_trace();
-    const std::string nowhere;
-    Call call(this, trace, nowhere, added.needs.budget_ms, &is_awaited);
+    const Case sample;
+    Call call(this, trace, sample, added.needs, &is_awaited, Call::Gives::kWay);
     if (added.judge != nullptr) status = call.Hear([&](Hearing& it) { return added.judge->Learn(it); });
     findings_ns = call.FindingsNs();
     if (added.judge != nullptr && status.ok() && !call.has_given_way()) {
@@ -304,7 +324,9 @@ PITOT_NAMESPACE_BEGIN
 
 void Hearing::SetSignature(const char*, int64_t) {}
 bool Hearing::BeginFindings() noexcept { return true; }
+bool Hearing::CanFilesWait() noexcept { return false; }
 Judge::~Judge() = default;
+void Judge::LimitMemory(uint64_t) noexcept {}
 Status Judge::AddFindings(Hearing&) { return Status(); }
 Status Judge::Learn(Hearing&) { return Status(); }
 Status Judge::AddNorms(model::Trace*) { return Status(); }

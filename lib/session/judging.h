@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Verdicts: the judge is heard about each incident whose files are on disk, and about samples taken between incidents.
+// Verdicts: the judge is heard about each incident whose dump is on disk, and about samples taken between incidents.
 // Each call has a budget of CPU time.
 #ifndef PITOT_LIB_SESSION_JUDGING_H_
 #define PITOT_LIB_SESSION_JUDGING_H_
@@ -52,8 +52,8 @@ class Judging {
   using Reason = IncidentCounts::Count IncidentCounts::*;
   using IsAwaited = std::function<bool()>;  // whether an incident waits for its verdict
 
-  // Judges an incident with a trace. Afterwards `is_judged` says whether findings are to be added to it.
-  void JudgeNow(Case* judged) noexcept PITOT_EXCLUDES(mutex_);
+  // Judges an incident with a trace, and completes it, unless it repeats one before and a verdict is awaited.
+  void JudgeNow(Case* judged, const IsAwaited& is_awaited) noexcept PITOT_EXCLUDES(mutex_);
   // Adds findings to a judged incident with a trace. False: a verdict was awaited meanwhile, and this is to be called
   // again.
   bool AddFindings(Case* judged, const IsAwaited& is_awaited) noexcept PITOT_EXCLUDES(mutex_);
@@ -77,7 +77,7 @@ class Judging {
   static Norms AskForNorms(Judge* judge) noexcept;
   // At normal priority. Null, or of a judge that was replaced: the last ones stay.
   void Keep(const Judge* of, Norms norms) noexcept PITOT_EXCLUDES(mutex_);
-  void Fold(const std::string& signature, int64_t excess_ns, Case* judged);
+  void Fold(const std::string& kind, int64_t excess_ns, Case* judged);
 
   const Lifetime& lifetime_;
   HostCalls& host_;

@@ -19,7 +19,8 @@ namespace {
 
 using base::MutexLock;
 
-constexpr uint64_t kAgesNs = 1'000'000'000;  // between notes on how far rings have been written
+constexpr uint64_t kAgesNs = 1'000'000'000;      // between notes on how far rings have been written
+constexpr uint64_t kLongestReadNs = 10'000'000;  // of all rings, for a note that takes them as read at once
 
 std::vector<RingAt> LiveRings() {
   const trace::PinnedRings pinned;
@@ -66,7 +67,6 @@ void Meter::CountLast() noexcept {
 
 Stats Meter::Count() noexcept {
   Stats stats{};
-  stats.memory = split_;
   counts_.CopyTo(&stats);
   stats.scope_cost_ns = scope_cost_ns_;
   const trace::RingCounts rings = trace::CountRings();
@@ -91,6 +91,7 @@ Stats Meter::Count() noexcept {
   AddHistory(&stats);
   depths_.CopyTo(&stats.depth);
   stats.collector_bytes = depths_.HeldBytes();
+  stats.memory = budget_.With(stats.collector_bytes);
 
   const auto process_ns = static_cast<double>(base::ClockNs(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns_);
   if (process_ns > 0) {
@@ -103,7 +104,7 @@ Stats Meter::Count() noexcept {
 void Meter::AddHistory(Stats* stats) noexcept {
   try {
     const std::vector<RingAt> rings = LiveRings();
-    const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
+    const uint64_t now = trace::NowTicks(slow_clock_);
     const double ticks_per_ms = TicksPerNs() * 1e6;
     std::vector<uint64_t> each;
     const MutexLock lock(&mutex_);
@@ -123,7 +124,7 @@ std::vector<RingAt> Meter::Rings() const { return LiveRings(); }
 
 std::vector<WatchedRing> Meter::RingsFor(uint64_t window_begin_ticks) {
   const std::vector<RingAt> rings = LiveRings();
-  const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
+  const uint64_t now = trace::NowTicks(slow_clock_);
   const double ticks_per_ns = TicksPerNs();
   std::vector<WatchedRing> watched;
   watched.reserve(rings.size());
@@ -136,13 +137,16 @@ std::vector<WatchedRing> Meter::RingsFor(uint64_t window_begin_ticks) {
 }
 
 void Meter::NoteRings() noexcept {
-  const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
+  const uint64_t now = trace::NowTicks(slow_clock_);
   if (now - ages_noted_ticks_ < detail::TicksOf(kAgesNs)) return;
   ages_noted_ticks_ = now;
   const uint64_t window = detail::TicksOf(static_cast<uint64_t>(window_ns_));
   try {
     wishes_.clear();
     const std::vector<RingAt> rings = LiveRings();
+    // This thread lost its CPU in between, and rings seem to be written faster than they are. The next look tries
+    // again.
+    if (trace::NowTicks(slow_clock_) - now > detail::TicksOf(kLongestReadNs)) return;
     const MutexLock lock(&mutex_);
     ages_.Note(rings, now);
     for (const RingAt& ring : rings) {

@@ -12,6 +12,7 @@
 #include "session/depths.h"
 #include "session/incident_counts.h"
 #include "session/lifetime.h"
+#include "session/memory_budget.h"
 #include "session/own_threads.h"
 #include "session/ring_ages.h"
 #include "session/ring_watch.h"
@@ -21,9 +22,9 @@ namespace pitot::session {
 class Meter {
  public:
   // All outlive it.
-  Meter(const MemorySplit& split, bool slow_clock, int64_t window_ns, const Lifetime* lifetime,
+  Meter(const MemoryBudget* budget, bool slow_clock, int64_t window_ns, const Lifetime* lifetime,
         const IncidentCounts* counts, const OwnThreads* threads, Depths* depths)
-      : split_(split),
+      : budget_(*budget),
         slow_clock_(slow_clock),
         window_ns_(window_ns),
         lifetime_(*lifetime),
@@ -54,7 +55,7 @@ class Meter {
  private:
   void AddHistory(Stats* stats) noexcept PITOT_EXCLUDES(mutex_);
 
-  const MemorySplit split_;
+  const MemoryBudget& budget_;
   const bool slow_clock_;
   const int64_t window_ns_;  // that rings should hold
   const Lifetime& lifetime_;

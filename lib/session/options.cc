@@ -22,13 +22,7 @@ using base::Error;
 // Cost of each open request, and of names and routes once full. Checked against the tables by a test.
 constexpr uint64_t kBytesPerRequest = 512;
 constexpr uint64_t kNamesBytes = 1 << 20;
-// Bytes held by the writer at most. The first is for each byte of a copy; the assembler leaves out the rest. The
-// second is for each byte of the largest ring, while the events of one ring are sorted. Nested scopes without arguments
-// take 2.8 and 0.75. A test checks this.
-constexpr uint64_t kArenaPerCopy = 3;
-constexpr uint64_t kArenaPerRing = 1;
 constexpr uint64_t kBudgetPerRing = 4;  // the budget is at least this many of the largest rings
-constexpr uint64_t kLeastCopies = 2;    // the reserve has room for: a copy takes half of what is free
 
 constexpr uint64_t kMax = ~uint64_t{0};
 
@@ -108,6 +102,8 @@ Status CheckRanges(const Options& o) {
       {"max_incidents_kept", o.max_incidents_kept, 1, kMax},
       {"max_incident_directory_bytes", o.max_incident_directory_bytes, 1, kMax},
       {"worker_cpu_percent", o.worker_cpu_percent, 1, 100},
+      {"handle_ends", static_cast<uint64_t>(o.handle_ends), 0, 3},
+      {"end_grace_ms", o.end_grace_ms, 1, 60'000},
   };
   for (const Range& range : ranges) {
     if (Status s = CheckRange(range.field, range.value, range.least, range.most); !s.ok()) return s;
@@ -128,8 +124,8 @@ Status CheckMemory(const Options& o) {
     return Error(StatusCode::kInvalidArgument, "Options::min_ring_bytes must be a power of two");
   if (!IsPowerOfTwo(o.max_grown_ring_bytes))
     return Error(StatusCode::kInvalidArgument, "Options::max_grown_ring_bytes must be a power of two");
-  // Rings take half; at least an eighth must be left for writing incidents.
-  const uint64_t tables = o.max_open_requests * kBytesPerRequest + kNamesBytes, least = tables / 3 * 8 + 8;
+  // Rings take a quarter; at least an eighth must be left for incidents.
+  const uint64_t tables = RequestAndNameBytes(o), least = tables / 3 * 8 + 8;
   if (tables > o.memory_budget_bytes / 8 * 3)
     return Error(StatusCode::kInvalidArgument,
                  "Options::max_open_requests (512 bytes each, and 1 MiB for names) needs more than three eighths of "
@@ -140,20 +136,32 @@ Status CheckMemory(const Options& o) {
                  "Options::max_ring_bytes is %llu, more than a quarter of Options::memory_budget_bytes, which is %llu",
                  static_cast<unsigned long long>(o.max_ring_bytes),
                  static_cast<unsigned long long>(o.memory_budget_bytes));
+  constexpr uint64_t kHeaderBytes = 4096;
+  if (o.min_ring_bytes + kHeaderBytes > o.memory_budget_bytes / kBudgetPerRing)
+    return Error(StatusCode::kInvalidArgument,
+                 "Options::min_ring_bytes is %llu, which with its header of 4 KiB is more than a quarter of "
+                 "Options::memory_budget_bytes, %llu: no thread could have a ring",
+                 static_cast<unsigned long long>(o.min_ring_bytes),
+                 static_cast<unsigned long long>(o.memory_budget_bytes));
   return {};
 }
 
-Status CheckDirectory(const Options& o) {
-  if (o.incident_directory == nullptr) return {};
-  if (std::strlen(o.incident_directory) > 3500)
-    return Error(StatusCode::kInvalidArgument, "Options::incident_directory is longer than 3,500 bytes");
-  if (std::strstr(o.incident_directory, "/../") != nullptr)
-    return Error(StatusCode::kInvalidArgument, "Options::incident_directory must not contain \"/../\"");
+Status CheckDirectory(const char* name, const char* path) {
+  if (path == nullptr) return {};
+  if (std::strlen(path) > 3500)
+    return Error(StatusCode::kInvalidArgument, "Options::%s is longer than 3,500 bytes", name);
+  if (std::strstr(path, "/../") != nullptr)
+    return Error(StatusCode::kInvalidArgument, "Options::%s must not contain \"/../\"", name);
   return {};
+}
+
+Status CheckDirectories(const Options& o) {
+  if (Status s = CheckDirectory("incident_directory", o.incident_directory); !s.ok()) return s;
+  return CheckDirectory("black_box_directory", o.black_box_directory);
 }
 
 Status CheckValues(const Options& options) {
-  for (const auto check : {CheckEnvironment, CheckRanges, CheckMemory, CheckDirectory}) {
+  for (const auto check : {CheckEnvironment, CheckRanges, CheckMemory, CheckDirectories}) {
     if (Status s = check(options); !s.ok()) return s;
   }
   return {};
@@ -185,6 +193,8 @@ ClockSource ClockOf(const char* text) {
 constexpr EnvironmentVariable kVariables[] = {
     {"PITOT_INCIDENT_DIRECTORY", "the directory of incidents",
      [](const char* text, Options* options) { options->incident_directory = text; }},
+    {"PITOT_BLACK_BOX_DIRECTORY", "the directory of the black box, which outlives the process",
+     [](const char* text, Options* options) { options->black_box_directory = text; }},
     {"PITOT_PROCESS_NAME", "the name of the process in incidents",
      [](const char* text, Options* options) { options->process_name = text; }},
     {"PITOT_MEMORY_BUDGET_BYTES", "the most memory Pitot may hold",
@@ -212,30 +222,19 @@ Status CheckAndCopy(const Options& options, OwnedOptions* out) {
   out->values = options;
   out->incident_directory = options.incident_directory != nullptr ? options.incident_directory : "";
   out->process_name = options.process_name != nullptr ? options.process_name : program_invocation_short_name;
-  out->values.incident_directory = out->values.process_name = nullptr;
+  out->black_box_directory = options.black_box_directory != nullptr ? options.black_box_directory : "";
+  out->values.incident_directory = out->values.black_box_directory = out->values.process_name = nullptr;
   return {};
+}
+
+uint64_t RequestAndNameBytes(const Options& options) {
+  return options.max_open_requests * kBytesPerRequest + kNamesBytes;
 }
 
 uint64_t LargestRingBytes(const Options& options) {
   const uint64_t most = std::bit_floor(options.memory_budget_bytes / kBudgetPerRing);
   return std::max(options.max_ring_bytes, std::min(options.max_grown_ring_bytes, most));
 }
-
-MemorySplit Split(const Options& options) {
-  MemorySplit split{};
-  split.rings = options.memory_budget_bytes / 2;
-  split.requests_and_names = options.max_open_requests * kBytesPerRequest + kNamesBytes;
-  const uint64_t rest = options.memory_budget_bytes - split.rings - split.requests_and_names;
-  // The largest ring may be larger than a copy; only the part that fits is sorted.
-  const uint64_t of_ring = kArenaPerRing * LargestRingBytes(options);
-  const uint64_t beside_ring = rest > of_ring ? (rest - of_ring) * kLeastCopies / (kLeastCopies + kArenaPerCopy) : 0;
-  const uint64_t reserve = std::max(beside_ring, rest * kLeastCopies / (kLeastCopies + kArenaPerCopy + kArenaPerRing));
-  split.snapshot_reserve = reserve / 4096 * 4096;
-  split.analysis_arena = rest - split.snapshot_reserve;
-  return split;
-}
-
-uint64_t RowBytes(const MemorySplit& split) { return kArenaPerCopy * split.snapshot_reserve / kLeastCopies; }
 
 void CallLog(const Options& options, LogLevel level, const char* message) noexcept {
   if (options.log == nullptr) return;

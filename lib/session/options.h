@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options, checked and copied, and the split of the memory budget.
+// Options, checked and copied.
 #ifndef PITOT_LIB_SESSION_OPTIONS_H_
 #define PITOT_LIB_SESSION_OPTIONS_H_
 
@@ -8,7 +8,6 @@
 #include <string>
 
 #include "pitot/options.h"
-#include "pitot/stats.h"
 #include "pitot/status.h"
 
 namespace pitot::session {
@@ -17,18 +16,17 @@ namespace pitot::session {
 struct OwnedOptions {
   Options values;
   std::string incident_directory;
+  std::string black_box_directory;
   std::string process_name;
 };
 
 // Checks and copies options. The error names the first wrong field. May throw bad_alloc.
 Status CheckAndCopy(const Options& options, OwnedOptions* out);
 
+// The memory of open requests, names and routes once full, bytes.
+uint64_t RequestAndNameBytes(const Options& options);
 // The bytes up to which a ring may grow.
 uint64_t LargestRingBytes(const Options& options);
-// The parts of the budget; they add up to it.
-MemorySplit Split(const Options& options);
-// The part of the arena for the rows of a trace, in bytes.
-uint64_t RowBytes(const MemorySplit& split);
 
 // Calls the host's log if there is one. Its exceptions end here.
 void CallLog(const Options& options, LogLevel level, const char* message) noexcept;

@@ -20,7 +20,7 @@ namespace pitot::session {
 
 class OwnThreads {
  public:
-  enum class Role : uint8_t { kWatcher, kWriter, kWorker, kTeller };
+  enum class Role : uint8_t { kWatcher, kWriter, kWorker, kTeller, kEnds };
 
   // Starts a thread that does `run`, once for each role. Signals are blocked on it. `run` must not throw. Throws
   // bad_alloc and system_error.
@@ -36,7 +36,7 @@ class OwnThreads {
   void KeepForever(std::shared_ptr<void> kept) noexcept PITOT_EXCLUDES(mutex_);
 
  private:
-  static constexpr size_t kRoles = 4;
+  static constexpr size_t kRoles = 5;
 
   // The last call of each thread.
   void End() noexcept PITOT_EXCLUDES(mutex_);

@@ -74,6 +74,10 @@ Status Recorder::Flush(uint32_t timeout_ms) noexcept {
 
 pitot::Stats Recorder::Stats() const noexcept { return session_ != nullptr ? session_->GetStats() : pitot::Stats{}; }
 
+pitot::Health Recorder::Health(uint32_t stalled_after_ms) const noexcept {
+  return session_ != nullptr ? session_->GetHealth(stalled_after_ms) : pitot::Health{};
+}
+
 void Recorder::Stop(uint32_t timeout_ms) noexcept {
   if (session_ != nullptr) session_->Stop(timeout_ms);
 }

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kMostAtOnce = 64;
 
 // The worth of an incident: the least is removed first.
-enum class Worth { kRepeat, kNewest, kWorst, kFirst, kFirstOfCause };
+enum class Worth { kRepeat, kUnjudged, kNewest, kWorst, kFirst, kFirstOfCause };
 
 bool IsBefore(const StoredIncident& a, const StoredIncident& b) {
   return std::pair(a.at_s, a.name) < std::pair(b.at_s, b.name);
@@ -28,13 +28,17 @@ std::vector<Worth> WorthOf(const std::vector<StoredIncident>& all, const std::ve
   std::map<std::string, Signature> signatures;
   std::vector<Worth> worth(rows.size(), Worth::kRepeat);
   for (size_t k = 0; k < rows.size(); ++k) {
-    const auto [at, is_first] = signatures.try_emplace(all[rows[k]].signature, Signature{k, k});
+    const std::string& signature = all[rows[k]].signature;
+    if (signature.empty()) {
+      worth[k] = k == 0 ? Worth::kFirstOfCause : Worth::kUnjudged;
+      continue;
+    }
+    const auto [at, is_first] = signatures.try_emplace(signature, Signature{k, k});
     if (is_first) worth[k] = k == 0 ? Worth::kFirstOfCause : Worth::kFirst;
     at->second.newest = k;
     if (all[rows[k]].excess_ns > all[rows[at->second.worst]].excess_ns) at->second.worst = k;
   }
   for (const auto& [signature, of] : signatures) {
-    if (signature.empty()) continue;  // without a verdict
     worth[of.newest] = std::max(worth[of.newest], Worth::kNewest);
     worth[of.worst] = std::max(worth[of.worst], Worth::kWorst);
   }

@@ -30,9 +30,10 @@ bool ParseIncidentName(const std::string& name, StoredIncident* incident);
 // the latest time does.
 //
 // The cause with most incidents (or most bytes, if those are too many) loses first. There, repeats lose first: those
-// that are neither the first, nor the worst, nor the newest of their signature. The newest is next, then the worst,
-// then the first; the first of the cause is last. Among equals, the one that leaves the smallest gap, as a share of its
-// age, is removed. So what stays is dense in the last minutes, and sparse before, back to the first of its cause.
+// that are neither the first, nor the worst, nor the newest of their signature. Next are those without a verdict, which
+// may still wait for it. Then come the newest, the worst and the first of a signature, and the first of the cause.
+// Among equals, the one that leaves the smallest gap, as a share of its age, is removed. So what stays is dense in the
+// last minutes, and sparse before, back to the first of its cause.
 std::vector<std::string> Retain(uint64_t most, uint64_t most_bytes, const std::string& newest,
                                 std::vector<StoredIncident>* stored);
 

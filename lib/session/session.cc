@@ -7,15 +7,21 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/loader_lock.h"
 #include "base/message.h"
 #include "session/calibrate.h"
+#include "session/health.h"
 #include "session/short_turns.h"
+#include "session/watch_pace.h"
+#include "snapshot/signs.h"
+#include "snapshot/texts.h"
 #include "trace/clock.h"
 #include "trace/process.h"
+#include "trace/rest.h"
 #include "trace/rings.h"
 
 namespace pitot::session {
@@ -32,8 +38,7 @@ constexpr char kForkedInsideLoader[] =
     "this process was forked while a thread of Pitot was loading a library: to load libraries here may fail or hang; "
     "fork before the parent's recorder starts, or some time after";
 
-constexpr int64_t kTickNs = 10'000'000;      // between looks for stalls
-constexpr int64_t kIdleTickNs = 50'000'000;  // if nothing watches open work: firings wake the watcher themselves
+constexpr int64_t kAfterRestNs = 10'000'000;
 
 int64_t WindowNs(const Options& options) {
   return (int64_t{options.pre_window_ms} + options.post_window_ms) * 1'000'000;
@@ -44,18 +49,18 @@ int64_t WindowNs(const Options& options) {
 Session::Session(OwnedOptions options, bool slow_clock)
     : options_(std::move(options)),
       slow_clock_(slow_clock),
-      split_(Split(options_.values)),
       host_(&options_.values, &lifetime_),
       writer_throttle_(options_.values.worker_cpu_percent, &lifetime_, &writer_timer_),
       throttle_(options_.values.worker_cpu_percent, &lifetime_, &worker_timer_),
       depths_(&options_.values, slow_clock, &lifetime_, &host_, &wake_watcher_,
               [this] { threads_.Start(OwnThreads::Role::kTeller, [this] { depths_.Tell(); }); }),
-      meter_(split_, slow_clock, WindowNs(options_.values), &lifetime_, &counts_, &threads_, &depths_),
+      budget_(&options_, &depths_),
+      meter_(&budget_, slow_clock, WindowNs(options_.values), &lifetime_, &counts_, &threads_, &depths_),
       files_(&options_, &lifetime_, &host_, &throttle_, &counts_),
       judging_(&lifetime_, &host_, &throttle_, &files_, &counts_),
-      pipeline_(split_, slow_clock,
-                {&options_, &lifetime_, &host_, &counts_, &wake_watcher_, &writer_throttle_, &throttle_, &depths_,
-                 &meter_, &files_, &judging_, &self_check_}),
+      previous_lives_(&options_, &budget_, &host_, &throttle_),
+      pipeline_(slow_clock, {&options_, &budget_, &lifetime_, &host_, &counts_, &wake_watcher_, &writer_throttle_,
+                             &throttle_, &depths_, &meter_, &files_, &judging_, &self_check_}),
       triggers_(slow_clock, &host_, &pipeline_) {}
 
 Session::~Session() {
@@ -105,9 +110,12 @@ Status Session::StartThreads() {
   if (!trace::WatchForks() || !base::HoldForksForLoader())
     return Status(StatusCode::kResourceExhausted, "pthread_atfork failed");
   if (!pipeline_.MapReserve()) return Status(StatusCode::kResourceExhausted, "no memory for the snapshot reserve");
-  if (!trace::OpenRequests(options_.values.max_open_requests))
+  const trace::ClockReading start = CalibrateTicks(slow_clock_);
+  if (const Status s = black_box_.Begin(options_, budget_.Now(), slow_clock_, start); !s.ok())
+    host_.Log(LogLevel::kWarning, s.message());
+  if (!trace::OpenRequests(options_.values.max_open_requests, black_box_.box()))
     return Status(StatusCode::kResourceExhausted, "no memory for the table of requests");
-  pipeline_.Begin(CalibrateTicks(slow_clock_));
+  pipeline_.Begin(start);
   meter_.Begin();
   lifetime_.Begin();
   bool has_watcher = false;
@@ -115,21 +123,37 @@ Status Session::StartThreads() {
     threads_.Start(OwnThreads::Role::kWatcher, [this] { Watch(); });
     has_watcher = true;
     threads_.Start(OwnThreads::Role::kWriter, [this] { pipeline_.WriteDumps(); });
-    threads_.Start(OwnThreads::Role::kWorker, [this] { pipeline_.Work(); });
+    threads_.Start(OwnThreads::Role::kWorker, [this] {
+      previous_lives_.Recover();
+      pipeline_.Work();
+    });
   } catch (const std::exception& e) {
     if (!has_watcher) pipeline_.Close();
     Stop(0);
     return Error(StatusCode::kResourceExhausted, "cannot start a thread: %s", e.what());
   }
-  const trace::RingLimits limits{split_.rings, options_.values.max_ring_bytes, options_.values.min_ring_bytes,
+  const trace::RingLimits limits{budget_.Now().rings, options_.values.max_ring_bytes, options_.values.min_ring_bytes,
                                  LargestRingBytes(options_.values)};
-  if (!trace::OpenRings(limits, slow_clock_)) {
+  if (!trace::OpenRings(limits, slow_clock_, black_box_.box())) {
     Stop(0);
     return Status(StatusCode::kResourceExhausted, "pthread_key_create failed");
   }
   trace::SetRequestObserver(this, 0);
   trace::RefreshLateness();  // routes may remember the triggers of an earlier recorder
-  return {};
+  return HandleEnds();
+}
+
+Status Session::HandleEnds() {
+  const Options& options = options_.values;
+  if (options.handle_ends == Ends::kNone) return {};
+  try {
+    if (!ends::Begin(options.handle_ends, options.end_grace_ms, weak_from_this())) throw std::bad_alloc();
+    threads_.Start(OwnThreads::Role::kEnds, [] { ends::Serve(); });
+    return {};
+  } catch (const std::exception& e) {
+    Stop(0);
+    return Error(StatusCode::kResourceExhausted, "cannot handle ends of the process: %s", e.what());
+  }
 }
 
 // ---- For the host. --------------------------------------------------------------------------------------------------
@@ -140,6 +164,7 @@ Status Session::AddTrigger(std::unique_ptr<Trigger> trigger) noexcept {
     const std::optional<std::string> tokens_of = SelfCheck::TokensOf(trigger.get());
     const Status added = host_.LogError(triggers_.Add(std::move(trigger)));
     if (added.ok() && tokens_of) self_check_.NoteTokens(*tokens_of);
+    if (added.ok()) wake_watcher_.Give();  // may have to watch more
     return added;
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory for a trigger");
@@ -158,6 +183,7 @@ Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {
 
 Status Session::AddJudge(std::unique_ptr<Judge> judge) noexcept {
   if (Status s = status(); !s.ok()) return s;
+  if (judge != nullptr) judge->LimitMemory(budget_.AddJudge());
   const Status added = host_.LogError(judging_.Add(std::move(judge)));
   if (added.ok()) wake_watcher_.Give();
   return added;
@@ -190,6 +216,27 @@ Status Session::Flush(uint32_t timeout_ms) noexcept {
   return pipeline_.Flush(timeout_ms);
 }
 
+Health Session::GetHealth(uint32_t stalled_after_ms) noexcept {
+  if (!status().ok()) return {};
+  HealthLimits limits;
+  limits.ticks_per_ns = TicksPerNs();
+  limits.stalled_after_ns = uint64_t{stalled_after_ms} * 1'000'000;
+  try {
+    return JudgeHealth(snapshot::OwnSigns(slow_clock_), limits, snapshot::OwnTexts());
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
+void Session::FlushAtEnd(ends::HostState host, uint32_t grace_ms) noexcept {
+  if (!lifetime_.IsOfThisProcess()) return;
+  std::optional<HostCalls::Muted> muted;
+  if (host == ends::HostState::kBroken) muted.emplace(&host_);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(grace_ms);
+  // Another thread may be in Stop, which finishes them, too.
+  if (!pipeline_.FlushNow(grace_ms).ok()) pipeline_.AwaitEnd(deadline);
+}
+
 // ---- On the host's threads. -----------------------------------------------------------------------------------------
 
 void Session::OnFinish(const RequestView& request, uint64_t begin_ticks) noexcept {
@@ -207,6 +254,11 @@ void Session::OnBatch(uint32_t executor, uint32_t members, uint64_t duration_ns)
 
 void Session::OnLateMember() noexcept { depths_.NoteLateMember(); }
 
+void Session::OnWork() noexcept {
+  has_work_begun_.store(true);
+  wake_watcher_.Give();
+}
+
 uint64_t Session::LateAfterNs(const char* route) noexcept { return triggers_.LateAfterNs(route); }
 
 // ---- The watcher. ---------------------------------------------------------------------------------------------------
@@ -214,21 +266,33 @@ uint64_t Session::LateAfterNs(const char* route) noexcept { return triggers_.Lat
 void Session::Watch() noexcept {
   pthread_setname_np(pthread_self(), "pitot-watch");
   AskForShortTurns();
-  int64_t late_in_ns = INT64_MAX;  // when the next open request becomes late
+  trace::Rest rest;
+  OpenWork open;
   for (;;) {
     const Triggers::Watched watched = triggers_.WatchedWork();
     const bool is_watching = watched.requests || watched.scopes || depths_.IsGoverned();
-    const int64_t sleep_ns = std::min({is_watching ? kTickNs : kIdleTickNs, late_in_ns, pipeline_.DueInNs()});
-    wake_watcher_.AwaitUntil(base::ClockNs(CLOCK_MONOTONIC) + sleep_ns);
+    const int64_t now_ns = base::ClockNs(CLOCK_MONOTONIC);
+    const bool is_at_rest = rest.May(now_ns) && !pipeline_.HasWork();
+    const int64_t longest_ns = LongestSleepNs(
+        {is_watching, watched.scopes, is_at_rest, open.scope_open_ns, is_at_rest ? depths_.DueInNs() : INT64_MAX});
+    wake_watcher_.AwaitUntil(now_ns + std::min({longest_ns, open.late_in_ns, pipeline_.DueInNs()}));
     wake_watcher_.TakeAll();  // one look serves all wake-ups
+    if (has_work_begun_.exchange(false)) {
+      // A tick later: not while that work has just begun, perhaps on this CPU.
+      wake_watcher_.AwaitUntil(base::ClockNs(CLOCK_MONOTONIC) + kAfterRestNs);
+      wake_watcher_.TakeAll();
+      trace::WakeResting();
+    }
     const bool is_stopping = pipeline_.IsStopping();
+    if (options_.values.handle_ends != Ends::kNone) ends::Watch();
     try {
       pipeline_.CollectFirings();
-      late_in_ns = is_stopping ? INT64_MAX : LookAtOpenWork(watched);
+      open = is_stopping ? OpenWork() : LookAtOpenWork(watched);
       pipeline_.CopyIfDue(is_stopping);
       if (!is_stopping) pipeline_.TakeSampleIfDue();
       throttle_.HurryIfLate();
       meter_.NoteRings();
+      black_box_.Look(counts_);
       if (!is_stopping && !pipeline_.HasPending()) meter_.GrowRings();  // not before a copy
     } catch (const std::exception& e) {
       pipeline_.Fail(e);
@@ -237,16 +301,16 @@ void Session::Watch() noexcept {
   }
 }
 
-// Looks for stalls and for late requests, and lets the governor choose. Returns in how many ns the next open request
-// becomes late.
-int64_t Session::LookAtOpenWork(const Triggers::Watched& watched) noexcept {
+// Looks for stalls and for late requests, and lets the governor choose.
+Session::OpenWork Session::LookAtOpenWork(const Triggers::Watched& watched) noexcept {
+  OpenWork open;
   if (watched.requests) triggers_.LookForStalledRequests();
-  if (watched.scopes) triggers_.LookForStalledScopes();
+  if (watched.scopes) open.scope_open_ns = triggers_.LookForStalledScopes();
   // The governor may be new since the sleep. Asked again, so that the first incident has its state.
-  if (!depths_.IsGoverned()) return INT64_MAX;
-  const int64_t late_in_ns = depths_.ArmForLateRequests();
+  if (!depths_.IsGoverned()) return open;
+  open.late_in_ns = depths_.ArmForLateRequests();
   depths_.Govern();
-  return late_in_ns;
+  return open;
 }
 
 // ---- The end. -------------------------------------------------------------------------------------------------------
@@ -269,9 +333,11 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
   }
   meter_.CountLast();
   if (lifetime_.HasGivenUp()) pipeline_.GiveUpWaiting();
+  if (options_.values.handle_ends != Ends::kNone) ends::Close();
   const bool is_hanging = JoinThreads() && !depths_.StopCollectors(kGraceNs);
   trace::CloseRings();
   trace::CloseRequests();
+  black_box_.End();
   is_claimed_ = false;
   trace::ReleaseProcess();
   if (!is_quiet || is_hanging) {

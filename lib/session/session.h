@@ -7,18 +7,22 @@
 #ifndef PITOT_LIB_SESSION_SESSION_H_
 #define PITOT_LIB_SESSION_SESSION_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
 #include "base/mutex.h"
 #include "base/semaphore.h"
 #include "base/timer.h"
+#include "ends/ends.h"
 #include "pitot/extend/collector.h"
 #include "pitot/extend/judge.h"
 #include "pitot/extend/serializer.h"
 #include "pitot/extend/trigger.h"
+#include "pitot/health.h"
 #include "pitot/hooks.h"
 #include "pitot/stats.h"
+#include "session/black_box.h"
 #include "session/cpu_throttle.h"
 #include "session/depths.h"
 #include "session/host_calls.h"
@@ -27,15 +31,17 @@
 #include "session/incident_pipeline.h"
 #include "session/judging.h"
 #include "session/lifetime.h"
+#include "session/memory_budget.h"
 #include "session/meter.h"
 #include "session/options.h"
 #include "session/own_threads.h"
+#include "session/previous_lives.h"
 #include "session/triggers.h"
 #include "trace/requests.h"
 
 namespace pitot::session {
 
-class Session final : public std::enable_shared_from_this<Session>, trace::RequestObserver {
+class Session final : public std::enable_shared_from_this<Session>, trace::RequestObserver, public ends::Flushed {
  public:
   // Claims the process, opens the gate and starts the threads. Null and `*status` on failure.
   static std::shared_ptr<Session> Start(const Options& options, Status* status) noexcept;
@@ -54,7 +60,11 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Status Ask(const char* reason) noexcept;
   Status Flush(uint32_t timeout_ms) noexcept;
   Stats GetStats() noexcept { return meter_.Get(); }
+  Health GetHealth(uint32_t stalled_after_ms) noexcept;
   void Stop(uint32_t timeout_ms) noexcept PITOT_EXCLUDES(stop_mutex_);
+
+  // ends::Flushed. Post windows end at once.
+  void FlushAtEnd(ends::HostState host, uint32_t grace_ms) noexcept override;
 
  private:
   // trace::RequestObserver, on the host's threads.
@@ -62,18 +72,23 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   void OnTokens(const RequestView& request, uint64_t begin_ticks, uint64_t gap_ns) noexcept override;
   void OnBatch(uint32_t executor, uint32_t members, uint64_t duration_ns) noexcept override;
   void OnLateMember() noexcept override;
+  void OnWork() noexcept override;
   uint64_t LateAfterNs(const char* route) noexcept override;
 
   Status StartThreads();
+  Status HandleEnds();
   bool JoinThreads() noexcept;
 
   // The watcher's work.
+  struct OpenWork {
+    int64_t late_in_ns = INT64_MAX;     // when the next open request becomes late
+    int64_t scope_open_ns = INT64_MAX;  // how long the newest open scope has been
+  };
   void Watch() noexcept;
-  int64_t LookAtOpenWork(const Triggers::Watched& watched) noexcept;
+  OpenWork LookAtOpenWork(const Triggers::Watched& watched) noexcept;
 
   const OwnedOptions options_;
   const bool slow_clock_;
-  const MemorySplit split_;
   bool is_claimed_ = false;       // the process is, for this session
   Session* next_kept_ = nullptr;  // of those that live as long as the process
 
@@ -83,13 +98,17 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   IncidentCounts counts_;
   OwnThreads threads_;
   base::Semaphore wake_watcher_;
+  std::atomic<bool> has_work_begun_{false};  // while a thread of Pitot may have been resting
   base::SystemTimer writer_timer_, worker_timer_;
   CpuThrottle writer_throttle_, throttle_;
   Depths depths_;
+  MemoryBudget budget_;
   Meter meter_;
   IncidentFiles files_;
   Judging judging_;
   SelfCheck self_check_;
+  BlackBox black_box_;
+  PreviousLives previous_lives_;
   IncidentPipeline pipeline_;
   Triggers triggers_;
 

@@ -33,8 +33,13 @@ struct LongOpen {
   uint32_t thread;
 };
 
-std::vector<LongOpen> FindLongOpen(uint64_t now) {
-  std::vector<LongOpen> found;
+struct FoundOpen {
+  std::vector<LongOpen> long_open;
+  bool has_newer = false;  // a scope was open, but not for long
+};
+
+FoundOpen FindOpen(uint64_t now) {
+  FoundOpen found;
   std::vector<snapshot::OpenScopeCopy> open;
   const uint64_t long_ago = detail::TicksOf(kStallNoticedNs);
   const trace::PinnedRings rings;
@@ -43,7 +48,10 @@ std::vector<LongOpen> FindLongOpen(uint64_t now) {
     open.clear();
     snapshot::CopyOpenScopes(*ring, &open);
     for (const auto& scope : open) {
-      if (now >= scope.begin_ticks + long_ago) found.push_back({scope, ring->number});
+      if (now >= scope.begin_ticks + long_ago)
+        found.long_open.push_back({scope, ring->number});
+      else
+        found.has_newer = true;
     }
   }
   return found;
@@ -101,24 +109,29 @@ void Triggers::LookForStalledRequests() noexcept {
       this);
 }
 
-void Triggers::LookForStalledScopes() noexcept {
+int64_t Triggers::LookForStalledScopes() noexcept {
+  int64_t newest_ns = INT64_MAX;
   try {
-    const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
+    const uint64_t now = trace::NowTicks(slow_clock_);
     const double ticks_per_ns = TicksPerNs();
-    for (const LongOpen& open : FindLongOpen(now)) {
+    const FoundOpen found = FindOpen(now);
+    if (found.has_newer) newest_ns = 0;
+    for (const LongOpen& open : found.long_open) {
       const SiteNames::Site& site = site_names_.At(open.scope.site, trace::MonotonicNs());
       if (site.name_is_first_arg && open.scope.arg_words == 0) continue;  // it is ending
       const std::string name(site.name_is_first_arg ? trace::NameText(static_cast<uint32_t>(open.scope.args[0]))
                                                     : site.name);
       const auto open_ns = static_cast<uint64_t>(static_cast<double>(now - open.scope.begin_ticks) / ticks_per_ns);
+      if (!site.is_wait) newest_ns = std::min(newest_ns, static_cast<int64_t>(open_ns));
       const OpenScopeView view{name.c_str(), open.thread, open_ns, site.is_wait};
       Sink sink(&firings_, &FiringTaker::TakeStall, open.scope.begin_ticks);
       const uint32_t count = count_.load(std::memory_order_acquire);
       for (uint32_t i = 0; i < count; ++i) triggers_[i]->OnOpenScope(view, sink);
     }
   } catch (const std::bad_alloc&) {
-    // The next tick looks again.
+    newest_ns = 0;  // the next tick looks again
   }
+  return newest_ns;
 }
 
 }  // namespace pitot::session

@@ -50,7 +50,9 @@ class Triggers {
   // The open work that any of them watches.
   Watched WatchedWork() const noexcept;
   void LookForStalledRequests() noexcept;
-  void LookForStalledScopes() noexcept;
+  // Returns how long the newest open scope has been, ns. Waits do not count: idle threads have some. INT64_MAX: there
+  // is none.
+  int64_t LookForStalledScopes() noexcept;
 
  private:
   // Passes on firings about a request or a scope, with its begin.

@@ -21,13 +21,18 @@ struct Filled {
 // Not thread-safe.
 class ReserveParts {
  public:
-  void Begin(const Reserve& whole) { whole_ = whole; }
+  void Begin(const Reserve& whole) { whole_ = mapped_ = whole; }
+  // Copies have the first `words` from now on. Those that have others keep them.
+  void Limit(uint64_t words) {
+    whole_.last = mapped_.first + std::min<uint64_t>(words, static_cast<uint64_t>(mapped_.last - mapped_.first));
+  }
 
   // Room for a copy. Empty: the rest is too small to be worth it.
   Reserve Room() const {
     Reserve largest{whole_.first, whole_.first};
     uint64_t* first = whole_.first;
-    const auto see = [&](uint64_t* last) {
+    const auto see = [&](uint64_t* until) {
+      uint64_t* const last = std::min(until, whole_.last);
       if (last - first > largest.last - largest.first) largest = {first, last};
     };
     for (const Reserve& part : used_) {
@@ -56,7 +61,7 @@ class ReserveParts {
 
  private:
   static constexpr int64_t kLeastPart = 64;  // of the whole
-  Reserve whole_;
+  Reserve mapped_, whole_;
   std::vector<Reserve> used_;  // in order
 };
 

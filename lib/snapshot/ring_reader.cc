@@ -16,8 +16,6 @@ constexpr uint64_t kBlockWords = 4096;
 constexpr uint64_t kFreshWords = 1024;
 constexpr int kLooks = 16;
 
-uint64_t Acquire(const uint64_t* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
-
 }  // namespace
 
 void CopyOpenScopes(const trace::ThreadRing& ring, std::vector<OpenScopeCopy>* out) {
@@ -104,7 +102,6 @@ Heads CopyState(const trace::ThreadRing& ring, RingCopy* copy) {
     copy->misnested = ring.misnested.load(std::memory_order_relaxed);
     heads.newest = Acquire(&ring.head);
   }
-  copy->now_ticks = detail::Clock(__atomic_load_n(&ring.gate, __ATOMIC_RELAXED));
   return heads;
 }
 
@@ -127,11 +124,11 @@ struct Words {
 Oldest CopyWords(const trace::ThreadRing& ring, uint64_t window_begin_ticks, uint64_t now_ticks, uint64_t room,
                  Words* words) {
   const trace::RingShape shape = trace::ShapeOf(ring);
-  const uint64_t limit = std::max(IntactFrom(words->newest, shape), ring.floor), newest = words->newest;
+  const uint64_t limit = std::max(IntactFrom(words->newest, shape), ring.first_word), newest = words->newest;
   uint64_t* const last = words->last;
   uint64_t copied = newest, reference = now_ticks;
   uint64_t* oldest_record = last;
-  Oldest oldest = limit == ring.floor ? Oldest::kAttach : Oldest::kOverwritten;
+  Oldest oldest = limit == ring.first_word ? Oldest::kAttach : Oldest::kOverwritten;
   bool reached_window = false;
   while (copied > limit && !reached_window) {
     // A block lies by one size of the ring.
@@ -187,7 +184,11 @@ uint64_t* LeaveOutOverwritten(const trace::ThreadRing& ring, const Words& words,
 
 }  // namespace
 
-void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserve* reserve, RingCopy* copy) {
+namespace {
+
+// `now` is called after the state was copied.
+template <class Now> void CopyAsOf(const trace::ThreadRing& ring, uint64_t window_begin_ticks, const Now& now,
+                                   Reserve* reserve, RingCopy* copy) {
   copy->open.reserve(detail::kMaxOpen);
   copy->number = ring.number;
   copy->tid = ring.tid;
@@ -195,7 +196,9 @@ void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserv
   copy->exited = state != trace::RingState::kLive;
   copy->exit_ticks = state == trace::RingState::kRetired ? ring.exit_ticks : 0;
   copy->attach_ticks = ring.attach_ticks;
+  copy->former_threads = ring.former_threads;
   const Heads heads = CopyState(ring, copy);
+  copy->now_ticks = now();
   const auto room = static_cast<uint64_t>(reserve->last - reserve->first);
   Words words{reserve->last, heads.newest, heads.newest, reserve->last};
   copy->oldest = CopyWords(ring, window_begin_ticks, copy->now_ticks, room, &words);
@@ -205,6 +208,29 @@ void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserv
   reserve->last = first;
   Settle(heads.newest - heads.before_open, copy);
   copy->open.shrink_to_fit();  // thousands of threads have few open scopes
+}
+
+}  // namespace
+
+void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserve* reserve, RingCopy* copy) {
+  const auto now = [&] { return detail::Clock(__atomic_load_n(&ring.gate, __ATOMIC_RELAXED)); };
+  CopyAsOf(ring, window_begin_ticks, now, reserve, copy);
+}
+
+void CopyRingOfOther(const trace::ThreadRing& ring, uint64_t window_begin_ticks, uint64_t now_ticks, Reserve* reserve,
+                     RingCopy* copy) {
+  const Reserve whole = *reserve;
+  uint32_t number = 0;
+  // Another thread may take the ring over meanwhile: the copy is then of both.
+  for (int looks = 0; looks < kLooks && (looks == 0 || ring.number != number); ++looks) {
+    number = ring.number;
+    *reserve = whole;
+    *copy = RingCopy();
+    CopyAsOf(
+        ring, window_begin_ticks, [&] { return now_ticks; }, reserve, copy);
+    trace::CopyStoredName(ring, copy->name);
+  }
+  if (ring.number != number) copy->number = 0;
 }
 
 }  // namespace pitot::snapshot

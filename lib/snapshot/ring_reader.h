@@ -12,6 +12,9 @@
 
 namespace pitot::snapshot {
 
+// A word that its thread may be writing.
+inline uint64_t Acquire(const uint64_t* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
+
 // Why a copy does not reach further back.
 enum class Oldest : uint8_t {
   kWindow,       // it holds the whole window
@@ -49,6 +52,7 @@ struct RingCopy {
   uint64_t request = 0, batch = 0;  // the context, unless a context record in the copy has another
   Oldest oldest = Oldest::kWindow;
   uint64_t lapped_words = 0;
+  uint32_t former_threads = 0;      // earlier ones of its ring, without copies of their own
   std::vector<OpenScopeCopy> open;  // those not closed in the copy; outermost first
 };
 
@@ -72,9 +76,14 @@ struct Reserve {
 };
 
 // Copies everything except the thread's name: the records of `ring` since `window_begin_ticks` go to the end of
-// `reserve`, which then ends before them. Never waits for the writer. May throw bad_alloc (before anything is copied).
-// Cost: reading the ring from memory; the writer pays for getting its cache lines back.
+// `reserve`, which then ends before them. Those of its former threads are among them (former_threads.h). Never waits
+// for the writer. May throw bad_alloc (before anything is copied). Cost: reading the ring from memory; the writer pays
+// for getting its cache lines back.
 void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserve* reserve, RingCopy* copy);
+// The same for a ring of another process, of which no record is later than `now_ticks`. With the thread's name. The
+// copy has the number 0 if no thread has the ring now.
+void CopyRingOfOther(const trace::ThreadRing& ring, uint64_t window_begin_ticks, uint64_t now_ticks, Reserve* reserve,
+                     RingCopy* copy);
 
 // The last step of CopyRing. It makes the closed and the open scopes of a copy agree; the `fresh_words` newest words
 // were written while the open stack was read. A scope is recorded before it leaves the stack. A scope found there may

@@ -12,6 +12,13 @@ constexpr uint64_t kMaxText = 512;
 
 }  // namespace
 
+SiteText UnloadedSite() {
+  SiteText text;
+  text.unloaded = true;
+  text.name = "(unloaded)";
+  return text;
+}
+
 SiteText ReadSite(uint64_t address) {
   SiteText text;
   alignas(Site) char bytes[sizeof(Site)];
@@ -27,12 +34,7 @@ SiteText ReadSite(uint64_t address) {
                     !base::ReadString(reinterpret_cast<uintptr_t>(site.function), kMaxText, &text.function) ||
                     !base::ReadString(reinterpret_cast<uintptr_t>(site.arg_text), kMaxText * 4, &text.arg_text);
   }
-  if (text.unloaded) {
-    text = SiteText{};
-    text.unloaded = true;
-    text.name = "(unloaded)";
-    return text;
-  }
+  if (text.unloaded) return UnloadedSite();
   text.kind = site.kind;
   text.flags = site.flags;
   text.arg_count = site.arg_count;

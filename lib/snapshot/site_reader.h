@@ -21,6 +21,8 @@ struct SiteText {
   std::string name, file, function, arg_text;
 };
 
+// A site whose library was unloaded.
+SiteText UnloadedSite();
 // The content of a site; `unloaded` if it is no longer a site.
 SiteText ReadSite(uint64_t address);
 

@@ -11,26 +11,7 @@ namespace {
 
 uint64_t WordsHeld(const trace::ThreadRing& ring) {
   const uint64_t head = __atomic_load_n(&ring.head, __ATOMIC_ACQUIRE);
-  return head - std::max(ring.floor, trace::ShapeOf(ring).OldestAt(head));
-}
-
-// Visits open requests with a function that may throw; the exception is passed on after the visit.
-template <class Visit> void VisitOpen(Visit visit) {
-  struct Context {
-    Visit* visit;
-    bool out_of_memory = false;
-  } context{&visit};
-  trace::VisitOpenRequests(
-      [](void* to, const trace::OpenRequest& open) {
-        auto* const of = static_cast<Context*>(to);
-        try {
-          (*of->visit)(open);
-        } catch (const std::bad_alloc&) {
-          of->out_of_memory = true;
-        }
-      },
-      &context);
-  if (context.out_of_memory) throw std::bad_alloc();
+  return head - std::max(ring.first_word, trace::ShapeOf(ring).OldestAt(head));
 }
 
 // Where to put the words of an open request.
@@ -40,42 +21,6 @@ struct Place {
   uint32_t room;
 };
 constexpr uint32_t kMoreWords = 4;
-
-// Copies the open requests, and their words to the beginning of the reserve, at most to its middle.
-void CopyOpenRequests(const std::vector<uint64_t>& wanted, Reserve* reserve, std::vector<OpenRequestCopy>* copies) {
-  copies->reserve(trace::CountRequests().open + 64);  // some begin meanwhile
-  VisitOpen([&](const trace::OpenRequest& open) {
-    copies->push_back({open.words.words[0], open.begin_ticks, open.begin_thread, open.words.count, nullptr});
-  });
-  const auto is_wanted = [&](const OpenRequestCopy& open) {
-    return std::find(wanted.begin(), wanted.end(), open.id) != wanted.end();
-  };
-  const auto others = std::partition(copies->begin(), copies->end(), is_wanted);
-  const auto earlier = [](const auto& a, const auto& b) { return a.begin_ticks < b.begin_ticks; };
-  std::sort(others, copies->end(), earlier);
-  // Room for the words of each, and for some more that it may get meanwhile, as long as there is room.
-  const uint64_t* const middle = reserve->first + (reserve->last - reserve->first) / 2;
-  std::vector<Place> places;
-  for (OpenRequestCopy& open : *copies) {
-    const auto left = static_cast<uint64_t>(middle - reserve->first);
-    if (left < trace::kRequestFixedWords) break;
-    const auto room = static_cast<uint32_t>(std::min<uint64_t>(open.count + kMoreWords, left));
-    places.push_back({&open, reserve->first, room});
-    reserve->first += room;
-  }
-  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.open->id < b.open->id; });
-  VisitOpen([&](const trace::OpenRequest& open) {
-    const uint64_t id = open.words.words[0];
-    const auto place = std::lower_bound(places.begin(), places.end(), id,
-                                        [](const Place& at, uint64_t wanted_id) { return at.open->id < wanted_id; });
-    if (place == places.end() || place->open->id != id) return;
-    const bool is_whole = open.words.count <= place->room;
-    place->open->count = is_whole ? open.words.count : trace::kRequestFixedWords;
-    std::copy_n(open.words.words, place->open->count, place->words);
-    if (!is_whole) place->words[4] &= trace::kRequestNoDetails;
-    place->open->words = place->words;
-  });
-}
 
 // The most that each ring may have of `room` words, so that all have as much. `held`: the words of each; `order`: their
 // indices, the least full first.
@@ -122,6 +67,42 @@ void CopyRings(const trace::PinnedRings& rings, uint64_t window_begin_ticks, con
 
 }  // namespace
 
+void CopyOpenRequests(const std::vector<uint64_t>& wanted, const RequestTable& of, Reserve* reserve,
+                      std::vector<OpenRequestCopy>* copies) {
+  copies->reserve(trace::CountRequests().open + 64);  // some begin meanwhile
+  VisitOpen(of, [&](const trace::OpenRequest& open) {
+    copies->push_back({open.words.words[0], open.begin_ticks, open.begin_thread, open.words.count, nullptr});
+  });
+  const auto is_wanted = [&](const OpenRequestCopy& open) {
+    return std::find(wanted.begin(), wanted.end(), open.id) != wanted.end();
+  };
+  const auto others = std::partition(copies->begin(), copies->end(), is_wanted);
+  const auto earlier = [](const auto& a, const auto& b) { return a.begin_ticks < b.begin_ticks; };
+  std::sort(others, copies->end(), earlier);
+  // Room for the words of each, and for some more that it may get meanwhile, as long as there is room.
+  const uint64_t* const middle = reserve->first + (reserve->last - reserve->first) / 2;
+  std::vector<Place> places;
+  for (OpenRequestCopy& open : *copies) {
+    const auto left = static_cast<uint64_t>(middle - reserve->first);
+    if (left < trace::kRequestFixedWords) break;
+    const auto room = static_cast<uint32_t>(std::min<uint64_t>(open.count + kMoreWords, left));
+    places.push_back({&open, reserve->first, room});
+    reserve->first += room;
+  }
+  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.open->id < b.open->id; });
+  VisitOpen(of, [&](const trace::OpenRequest& open) {
+    const uint64_t id = open.words.words[0];
+    const auto place = std::lower_bound(places.begin(), places.end(), id,
+                                        [](const Place& at, uint64_t wanted_id) { return at.open->id < wanted_id; });
+    if (place == places.end() || place->open->id != id) return;
+    const bool is_whole = open.words.count <= place->room;
+    place->open->count = is_whole ? open.words.count : trace::kRequestFixedWords;
+    std::copy_n(open.words.words, place->open->count, place->words);
+    if (!is_whole) place->words[4] &= trace::kRequestNoDetails;
+    place->open->words = place->words;
+  });
+}
+
 ReserveMemory::~ReserveMemory() {
   if (words_ != nullptr) munmap(words_, bytes_);
 }
@@ -145,11 +126,11 @@ Filled TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t 
                     const std::vector<uint64_t>& wanted, Reserve reserve, Snapshot* out) {
   const Reserve whole = reserve;
   // Before the rings: a request that ends meanwhile is then known from here or from its end's record.
-  out->requests_ticks = detail::Clock(slow_clock ? 1 : 0);
-  CopyOpenRequests(wanted, &reserve, &out->open_requests);
+  out->requests_ticks = trace::NowTicks(slow_clock);
+  CopyOpenRequests(wanted, {}, &reserve, &out->open_requests);
   const trace::PinnedRings rings;
   out->window_begin_ticks = window_begin_ticks;
-  out->window_end_ticks = detail::Clock(slow_clock ? 1 : 0);
+  out->window_end_ticks = trace::NowTicks(slow_clock);
   out->cycle_counter = !slow_clock;
   CopyRings(rings, window_begin_ticks, out->ends, &reserve, &out->rings);
   out->clock = {start, trace::ReadClocks(slow_clock)};

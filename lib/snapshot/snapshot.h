@@ -5,10 +5,13 @@
 #define PITOT_LIB_SNAPSHOT_SNAPSHOT_H_
 
 #include <cstdint>
+#include <new>
 #include <vector>
 
+#include "snapshot/modules.h"
 #include "snapshot/reserve_parts.h"
 #include "snapshot/ring_reader.h"
+#include "snapshot/texts.h"
 #include "trace/clock.h"
 #include "trace/requests.h"
 
@@ -24,11 +27,13 @@ struct OpenRequestCopy {
 };
 
 struct Snapshot {
-  trace::ClockMap clock;  // from the recorder's start to this snapshot
+  const Texts* texts = &OwnTexts();  // outlives it
+  Modules* modules = nullptr;        // outlives it; null: libraries are taken for as old as the recorder
+  trace::ClockMap clock;             // from the recorder's start to this snapshot
   bool cycle_counter = false;
   uint64_t window_begin_ticks = 0;
   uint64_t window_end_ticks = 0;
-  std::vector<RingCopy> rings;
+  std::vector<RingCopy> rings;                 // each as one, also if several threads had it (former_threads.h)
   std::vector<OpenRequestCopy> open_requests;  // all; the most important first
   // When reading of the open requests began: a request that began earlier and is not among them had ended.
   uint64_t requests_ticks = 0;
@@ -38,6 +43,37 @@ struct Snapshot {
   std::vector<trace::RecycledRing> recycled;
   trace::RequestCounts request_counts;
 };
+
+// A table of requests in another process's black box. Without one: this process's.
+struct RequestTable {
+  const void* table = nullptr;
+  uint64_t bytes = 0;
+};
+// Visits open requests with a function that may throw bad_alloc; the exception is passed on after the visit.
+template <class Visit> void VisitOpen(const RequestTable& of, Visit visit) {
+  struct Context {
+    Visit* visit;
+    bool out_of_memory = false;
+  } context{&visit};
+  const auto call = [](void* to, const trace::OpenRequest& open) {
+    auto* const it = static_cast<Context*>(to);
+    try {
+      (*it->visit)(open);
+    } catch (const std::bad_alloc&) {
+      it->out_of_memory = true;
+    }
+  };
+  if (of.table == nullptr)
+    trace::VisitOpenRequests(call, &context);
+  else
+    trace::VisitRequestsIn(of.table, of.bytes, call, &context);
+  if (context.out_of_memory) throw std::bad_alloc();
+}
+
+// Copies the open requests: first those in `wanted`, then those that began first. Their words go to the beginning of
+// the reserve, at most to its middle. Throws bad_alloc.
+void CopyOpenRequests(const std::vector<uint64_t>& wanted, const RequestTable& of, Reserve* reserve,
+                      std::vector<OpenRequestCopy>* copies);
 
 // Memory for copies: reserved once; the pages of a copy are given back after its use.
 class ReserveMemory {

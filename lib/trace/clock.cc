@@ -10,6 +10,8 @@
 
 #include "pitot/trace.h"
 #include "trace/mirror.h"
+#include "trace/parent_only.h"
+#include "trace/rings.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -88,9 +90,9 @@ ClockReading ReadClocks(bool slow) {
   }
   uint64_t best_width = ~uint64_t{0};
   for (int i = 0; i < 50; ++i) {
-    const uint64_t before = detail::Clock(0);
+    const uint64_t before = NowTicks(false);
     const int64_t monotonic = Read(CLOCK_MONOTONIC);
-    const uint64_t after = detail::Clock(0);
+    const uint64_t after = NowTicks(false);
     if (after - before >= best_width) continue;
     best_width = after - before;
     best.ticks = before + best_width / 2;
@@ -131,9 +133,10 @@ void SetClockForTesting(uint64_t (*now_ns)()) { g_clock_for_testing.store(now_ns
 
 PITOT_NAMESPACE_BEGIN
 namespace detail {
-inline namespace layout_1 {
+inline namespace layout_2 {
 uint64_t ClockSlow(Edge edge, const Site* site, uint32_t name) noexcept {
   using trace::g_is_os_clock;
+  if (trace::IsUntoldChild()) trace::LeaveParentsBox();
   for (const trace::MirrorSlot& slot : trace::g_mirrors) {
     const trace::Mirror* const mirror = slot.mirror.load(std::memory_order_acquire);
     if (mirror == nullptr) continue;
@@ -142,10 +145,10 @@ uint64_t ClockSlow(Edge edge, const Site* site, uint32_t name) noexcept {
       mirror->begin(site, Name{name});
   }
 #if defined(__x86_64__) || defined(__aarch64__)
-  if (!g_is_os_clock.load(std::memory_order_relaxed)) return Clock(0);
+  if (!g_is_os_clock.load(std::memory_order_relaxed)) return Clock(kFastClock);
 #endif
   return static_cast<uint64_t>(trace::MonotonicNs());
 }
-}  // namespace layout_1
+}  // namespace layout_2
 }  // namespace detail
 PITOT_NAMESPACE_END

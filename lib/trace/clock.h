@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "pitot/options.h"
+#include "pitot/trace.h"
 
 namespace pitot::trace {
 
@@ -29,10 +30,14 @@ struct ClockMap {
 // Whether the CPU's cycle counter runs at one rate, through all sleep states, on all CPUs. If not, gives the reason.
 bool CycleCounterIsInvariant(const char** why_not);
 
-// Whether g_gate's low bit must be set for this source. `*available` is false if the source is not available.
+// Whether this source needs the slow clock: g_gate is then without kFastClock. `*available` is false if the source is
+// not available.
 bool NeedsSlowClock(ClockSource source, bool* available);
 
 ClockReading ReadClocks(bool slow);
+
+// The ticks of now, of the slow clock or of the CPU's counter.
+inline uint64_t NowTicks(bool slow) { return detail::Clock(slow ? 0 : detail::kFastClock); }
 
 // CLOCK_MONOTONIC, ns.
 int64_t MonotonicNs();

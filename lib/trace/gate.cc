@@ -6,10 +6,10 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace detail {
-inline namespace layout_1 {
+inline namespace layout_2 {
 alignas(128) constinit uint32_t g_gate = 0;
 constinit uint64_t g_ticks_per_ns_q32 = uint64_t{1} << 32;
-}  // namespace layout_1
+}  // namespace layout_2
 }  // namespace detail
 PITOT_NAMESPACE_END
 
@@ -34,4 +34,5 @@ constexpr Site kTokensSite = Internal(Record::kTokens, "tokens");
 constexpr Site kSubmittedSite = Internal(Record::kSubmitted, "submitted");
 constexpr Site kCallSite = Internal(Record::kCall, "call");
 constexpr Site kUsageSite = Internal(Record::kUsage, "usage");
+constexpr Site kThreadEndSite = Internal(Record::kThreadEnd, "thread end");
 }  // namespace pitot::trace

@@ -31,6 +31,9 @@ enum class Record : uint16_t {
   // Lasts as long as the call.
   kCall = 14,
   kUsage = 15,  // [on-CPU ns, voluntary | involuntary switches << 32, minor | major faults << 32, run-queue ns]
+  // [number | tid << 32, its events, misnested, request, batch; its name's words]: the records before are this
+  // thread's. It began and ended with the thread.
+  kThreadEnd = 16,
 };
 
 // Two names in a word: a batch's executor and the unit of its work, or a request's route and the reason of its end.
@@ -56,6 +59,7 @@ inline constexpr uint64_t kStageTicksMask = (uint64_t{1} << 48) - 1;
 constexpr uint32_t LeastWords(Record record) {
   switch (record) {
     case Record::kRequestBegin:
+    case Record::kThreadEnd:
       return 5;
     case Record::kRequestEnd:
       return kRequestFixedWords;
@@ -82,7 +86,8 @@ constexpr uint32_t LeastWords(Record record) {
 }
 
 extern const Site kRequestBeginSite, kRequestEndSite, kContextSite, kBatchContextSite, kEnqueueSite, kTakeSite,
-    kBatchBeginSite, kBatchEndSite, kJoinSite, kLeaveSite, kTokensSite, kSubmittedSite, kCallSite, kUsageSite;
+    kBatchBeginSite, kBatchEndSite, kJoinSite, kLeaveSite, kTokensSite, kSubmittedSite, kCallSite, kUsageSite,
+    kThreadEndSite;
 
 // The site of BeginScope(Name).
 extern const Site kNamedScopeSite;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shows running scopes to others while they run: to another tool (collect/nvtx), or to who measures the GPU's part of
-// them (collect/cuda_events). The gate's low bit, which the slow clock uses already, leads there: without a mirror a
-// scope does not cost a single instruction more.
+// them (collect/cuda_events). The gate without kFastClock, which the slow clock uses already, leads there: without a
+// mirror a scope does not cost a single instruction more.
 #ifndef PITOT_LIB_TRACE_MIRROR_H_
 #define PITOT_LIB_TRACE_MIRROR_H_
 

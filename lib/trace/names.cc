@@ -5,6 +5,9 @@
 #include <new>
 
 #include "base/mutex.h"
+#include "trace/box.h"
+#include "trace/parent_only.h"
+#include "trace/process.h"
 
 namespace pitot::trace {
 namespace {
@@ -27,6 +30,7 @@ constinit base::Mutex g_names_mutex;  // held while a name is added
 constinit char* g_block PITOT_GUARDED_BY(g_names_mutex) = nullptr;
 constinit size_t g_block_left PITOT_GUARDED_BY(g_names_mutex) = 0;
 constinit uint32_t g_blocks PITOT_GUARDED_BY(g_names_mutex) = 0;
+constinit BoxLog g_names_log PITOT_GUARDED_BY(g_names_mutex);
 
 uint64_t Hash(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
@@ -54,6 +58,7 @@ Name InternText(std::string_view text) noexcept {
   const uint64_t hash = Hash(text);
   uint32_t bucket;
   if (const uint32_t index = Find(text, hash, &bucket)) return {index};
+  if (IsUntoldChild()) BecomeChild();
   const base::MutexLock lock(&g_names_mutex);
   if (const uint32_t index = Find(text, hash, &bucket)) return {index};
   const uint32_t index = g_count.load(std::memory_order_relaxed);
@@ -76,6 +81,7 @@ Name InternText(std::string_view text) noexcept {
   g_entries[index].hash = hash;
   g_entries[index].text.store(stored, std::memory_order_release);
   g_count.store(index + 1, std::memory_order_release);
+  g_names_log.Add(text.data(), static_cast<uint32_t>(text.size()));
   g_buckets[bucket].store(index, std::memory_order_release);  // publishes hash and text
   return {index};
 }
@@ -97,9 +103,23 @@ uint64_t NamesRefused() noexcept { return g_refused_names.load(std::memory_order
 
 uint64_t MostNameBytes() noexcept { return sizeof g_entries + sizeof g_buckets + kMaxNameTextBytes; }
 
+bool WriteNamesTo(Box* box) noexcept {
+  constexpr uint64_t kRoom = kMaxNameTextBytes + uint64_t{kMaxNames} * sizeof(uint32_t);
+  const base::MutexLock lock(&g_names_mutex);
+  g_names_log.End();
+  if (box == nullptr) return true;
+  if (!g_names_log.Begin(box, kRoom, &box->header()->names)) return false;
+  for (uint32_t i = 1, count = g_count.load(std::memory_order_relaxed); i < count; ++i) {
+    const std::string_view text = NameText(i);
+    g_names_log.Add(text.data(), static_cast<uint32_t>(text.size()));
+  }
+  return true;
+}
+
 void ResetNamesAfterFork() noexcept {
   new (&g_names_mutex) base::Mutex;
   const base::MutexLock lock(&g_names_mutex);
+  g_names_log.End();
   g_block_left = 0;  // it may exceed the room left
 }
 

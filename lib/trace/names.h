@@ -13,6 +13,8 @@
 
 namespace pitot::trace {
 
+class Box;
+
 inline constexpr uint32_t kMaxNames = 16384;
 inline constexpr uint32_t kMaxNameBytes = 120;
 inline constexpr uint32_t kMaxNameTextBytes = 640 << 10;  // of all together
@@ -25,6 +27,9 @@ std::string_view NameText(uint32_t index) noexcept;
 uint32_t CountNames() noexcept;  // including "(other)"
 uint64_t NamesRefused() noexcept;
 uint64_t MostNameBytes() noexcept;  // memory of the full table
+// From here on every name is also written to the black box: first those that there are. Null: no more. False: there is
+// no room for them.
+bool WriteNamesTo(Box* box) noexcept;
 // In the child of a fork: another thread may have held the lock, in the middle of an allocation.
 void ResetNamesAfterFork() noexcept;
 

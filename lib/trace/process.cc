@@ -13,9 +13,13 @@
 
 #include "base/mutex.h"
 #include "pitot/version.h"
+#include "trace/bus_guard.h"
+#include "trace/last_rows.h"
 #include "trace/lateness.h"
 #include "trace/names.h"
+#include "trace/parent_only.h"
 #include "trace/requests.h"
+#include "trace/rest.h"
 #include "trace/rings.h"
 
 extern "C" {
@@ -80,6 +84,7 @@ const char* FindRecordingCopy() PITOT_REQUIRES(g_process_mutex) {
 }
 
 void AfterForkInChild() {
+  MakeParentOnlyAfterFork();
   g_fork_epoch.fetch_add(1, std::memory_order_relaxed);
   g_claimed_by.store(0);
   __atomic_store_n(&detail::g_gate, 0, __ATOMIC_RELAXED);
@@ -90,12 +95,17 @@ void AfterForkInChild() {
     g_claimed = false;
   }
   ResetNamesAfterFork();
+  ResetLastRowsAfterFork();
   ForgetRequestsAfterFork();
   ForgetLatenessAfterFork();
+  ForgetRestsAfterFork();
   ForgetRingsAfterFork();
+  ForgetGuardedAfterFork();
 }
 
 }  // namespace
+
+void BecomeChild() noexcept { AfterForkInChild(); }
 
 const char* ClaimProcess() noexcept {
   // A child that was made without the C library's handlers (clone, _Fork).

@@ -30,6 +30,8 @@ void ReleaseProcess() noexcept;
 // Grows by one in the child of every fork after the first recorder started, or OpenCL's layer was loaded. Data of
 // another epoch belongs to a parent process, whose threads do not exist here.
 uint32_t ForkEpoch() noexcept;
+// In a child that no handler told of its fork (parent_only.h): does what the handler would have done.
+void BecomeChild() noexcept;
 // Registers the handler that makes a child forget the recorder. Idempotent; false if the system refused.
 bool WatchForks() noexcept;
 

@@ -13,11 +13,15 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "trace/box.h"
+#include "trace/bus_guard.h"
 #include "trace/clock.h"
 #include "trace/lateness.h"
 #include "trace/launches.h"
 #include "trace/mirror.h"
 #include "trace/names.h"
+#include "trace/parent_only.h"
+#include "trace/rest.h"
 #include "trace/rings.h"
 #include "trace/usage.h"
 
@@ -48,6 +52,8 @@ struct alignas(64) Slot {
   Half trace_flags;
   Half tokens;
   Word taken;                                               // the enqueue of the last take
+  Word batch;                                               // the last one that it joined
+  Word taken_ticks;                                         // when a thread or a batch last took it
   Word first_token_ticks, last_token_ticks, max_gap_ticks;  // first after arrival; last on the clock
   // A label is 0, and the name of a size is 0, until it is whole: several threads may add some.
   Word labels[Request::kMaxLabels];     // key + 1 | value << 32
@@ -80,6 +86,8 @@ uint64_t WithJoins(uint64_t info, uint64_t joins) {
 struct Route {
   std::atomic<const char*> name;  // ends with a zero
   Word late_after_ns;             // 0: never
+  Half name_index;
+  Word ok_ticks;  // when a request of it last ended well; 0: never
 };
 
 // Threads that are calling an observer. Each thread has a shard, so that threads do not share a cache line.
@@ -89,7 +97,9 @@ struct alignas(128) Shard {
 constexpr uint32_t kShards = 16;
 
 constinit base::Mutex g_requests_mutex;  // held to open, close and name a route; all else is atomic
-constinit std::atomic<Slot*> g_slots{nullptr};
+// The table. Users of slots ask Slots, for it finds nothing in a child.
+constinit Slot* g_slot_memory PITOT_GUARDED_BY(g_requests_mutex) = nullptr;
+constinit uint64_t g_slot_bytes_in_box PITOT_GUARDED_BY(g_requests_mutex) = 0;
 constinit Word g_free{0};   // slots used before: tag << 32 | index + 1
 constinit Half g_fresh{0};  // slots never used begin here
 constinit Half g_open{0};   // slots in use
@@ -154,8 +164,10 @@ void Emit(ThreadRing* ring, const Site& site, uint64_t begin, uint64_t end, std:
   detail::Append(ring, &site, begin, end, record);
 }
 
+Slot* Slots() { return static_cast<Slot*>(OfParent().slots.load(kAcquire)); }
+
 Slot* FindSlot(uint32_t index, uint64_t id) {
-  Slot* slots = g_slots.load(kAcquire);
+  Slot* slots = Slots();
   if (id == 0 || slots == nullptr || index >= kMostSlots) return nullptr;
   return slots[index].id.load(kAcquire) == id ? &slots[index] : nullptr;
 }
@@ -164,7 +176,7 @@ Slot* SlotOf(uint32_t index, uint64_t id) { return Gate() != 0 ? FindSlot(index,
 bool IsForeign(const Token& token) { return token.process != g_process.load(kRelaxed); }
 
 Slot* TakeSlot(Slot* slots, uint32_t* index) {
-  if (g_open.fetch_add(1, kRelaxed) >= g_max_open.load(kRelaxed)) {
+  if (g_open.fetch_add(1) >= g_max_open.load(kRelaxed)) {  // as NoteWork requires
     g_open.fetch_sub(1, kRelaxed);
     return nullptr;
   }
@@ -210,7 +222,7 @@ bool CloseSlot(Slot* slot, uint64_t id) { return AddToState(slot, id, kOneVersio
 // The last user gives the slot back.
 void LeaveSlot(Slot* slot) {
   if ((slot->state.fetch_sub(1, std::memory_order_acq_rel) & kUsers) != 1) return;
-  const auto index = static_cast<uint32_t>(slot - g_slots.load(kRelaxed)) + 1;
+  const auto index = static_cast<uint32_t>(slot - Slots()) + 1;
   uint64_t head = g_free.load(kRelaxed);
   do {
     slot->next_free.store(static_cast<uint32_t>(head & 0xffffffff), kRelaxed);
@@ -339,6 +351,7 @@ void AskLateness(Route& route) {
 bool NameRoute(Route& route, Name name) {
   const base::MutexLock lock(&g_requests_mutex);
   if (route.name.load(kAcquire) != nullptr) return false;
+  route.name_index.store(name.index, kRelaxed);
   route.name.store(CopyText(NameText(name.index)), kRelease);
   return true;
 }
@@ -397,7 +410,7 @@ bool ParseTraceparent(const char* text, uint64_t* high, uint64_t* low, uint64_t*
 
 // Tells mirrors for what the thread works from now on.
 void TellWork(const ThreadRing& ring, uint64_t id, Name executor) {
-  if (__builtin_expect((ring.gate & 1) == 0, 1)) return;
+  if (__builtin_expect((ring.gate & detail::kFastClock) != 0, 1)) return;
   for (const MirrorSlot& slot : g_mirrors) {
     const Mirror* const mirror = slot.mirror.load(std::memory_order_acquire);
     if (mirror != nullptr && mirror->work != nullptr && slot.is_on.load(std::memory_order_relaxed))
@@ -437,8 +450,8 @@ uint64_t BeginSlot(Slot* slot, const char* route, const Ids& ids, uint64_t begin
   for (Half* half : {&slot->label_claims, &slot->size_claims, &slot->stage_count, &slot->size_bucket, &slot->tokens,
                      &slot->host_id_words})
     half->store(0, kRelease);
-  for (Word* word :
-       {&slot->deadline_ns, &slot->taken, &slot->first_token_ticks, &slot->last_token_ticks, &slot->max_gap_ticks})
+  for (Word* word : {&slot->deadline_ns, &slot->taken, &slot->batch, &slot->taken_ticks, &slot->first_token_ticks,
+                     &slot->last_token_ticks, &slot->max_gap_ticks})
     word->store(0, kRelease);
   for (Word& label : slot->labels) label.store(0, kRelease);
   for (Half& name : slot->size_names) name.store(0, kRelease);
@@ -450,7 +463,7 @@ uint64_t BeginSlot(Slot* slot, const char* route, const Ids& ids, uint64_t begin
   slot->begin_ticks.store(begin, kRelease);
   slot->route_name.store(route_name.index, kRelease);
   slot->route_index.store(route_index, kRelease);
-  slot->begin_thread.store(ring != nullptr ? ring->number : 0, kRelease);
+  slot->begin_thread.store(ring != nullptr ? ring->number.load(kRelaxed) : 0, kRelease);
   const uint64_t late_after_ns = g_routes[route_index].late_after_ns.load(kRelaxed);
   slot->late_ticks.store(late_after_ns != 0 ? TicksAfter(begin, late_after_ns) : ~uint64_t{0}, kRelease);
   slot->state.store(((slot->state.load(kRelaxed) + kOneVersion) & ~kUsers) + 1, kRelease);
@@ -549,13 +562,17 @@ struct Taken {
   bool is_over;
   uint64_t enqueued_ticks;
 };
-Taken Take(const Token& token) {
+// `batch` takes the request; 0: the calling thread.
+Taken Take(const Token& token, uint64_t batch, uint64_t now) {
   if (IsForeign(token)) {
     Count(g_taken_from_others);
+    NoteWork();
     return {false, token.enqueued_ticks};
   }
   const SlotUse slot(token.slot, token.request);
   if (!slot) return {true, 0};
+  slot->taken_ticks.store(now, kRelease);
+  if (batch != 0) slot->batch.store(batch, kRelease);
   const uint64_t enqueue = token.enqueued_ticks ^ static_cast<uint64_t>(token.queue) << 48;
   const bool is_again = token.enqueued_ticks != 0 && slot->taken.exchange(enqueue, kRelaxed) == enqueue;
   return {false, is_again ? 0 : token.enqueued_ticks};
@@ -579,9 +596,9 @@ bool JoinAt(ThreadRing* ring, uint64_t batch, const Token& token, double work, c
 
 namespace {
 bool IsWorkMirrored(const ThreadRing& ring) {
-  return (ring.gate & 1) != 0 && std::any_of(g_mirrors.begin(), g_mirrors.end(), [](const MirrorSlot& slot) {
-           return slot.is_on.load(std::memory_order_relaxed);
-         });
+  return (ring.gate & detail::kFastClock) == 0 &&
+         std::any_of(g_mirrors.begin(), g_mirrors.end(),
+                     [](const MirrorSlot& slot) { return slot.is_on.load(std::memory_order_relaxed); });
 }
 }  // namespace
 
@@ -606,19 +623,52 @@ void EndStepContext(ThreadRing* ring, uint64_t now) noexcept {
   step->context_head = ring->head;
 }
 
-bool OpenRequests(uint32_t max_open) noexcept {
+namespace {
+
+// Other memory comes in the place of the table, with its content. A thread in the middle of a request loses what it
+// writes meanwhile. If there is none, the table stays where it is.
+void MoveIntoBox(Box* box, uint64_t bytes) PITOT_REQUIRES(g_requests_mutex) {
+  BoxPart part;
+  void* const to = box->TakePart(bytes, bytes, &part);
+  if (to == nullptr || !GuardRange(g_slot_memory, bytes)) return;
+  std::memcpy(to, static_cast<void*>(g_slot_memory), bytes);
+  if (!box->MapAt(g_slot_memory, part.offset, bytes)) return UnguardRange(g_slot_memory);
+  g_slot_bytes_in_box = bytes;
+  box->header()->slot_bytes = sizeof(Slot);
+  box->header()->requests = part;
+}
+
+void MoveOutOfBox() PITOT_REQUIRES(g_requests_mutex) {
+  const uint64_t bytes = g_slot_bytes_in_box;
+  void* const to = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (to == MAP_FAILED) return;
+  std::memcpy(to, static_cast<void*>(g_slot_memory), bytes);
+  if (mremap(to, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, g_slot_memory) == MAP_FAILED) return;
+  UnguardRange(g_slot_memory);
+  g_slot_bytes_in_box = 0;
+}
+
+}  // namespace
+
+bool OpenRequests(uint32_t max_open, Box* box) noexcept {
   const base::MutexLock lock(&g_requests_mutex);
   if (g_id_seed.load(kRelaxed) == 0) SeedIds();
-  if (g_slots.load(kRelaxed) == nullptr) {
+  if (g_slot_memory == nullptr) {
     void* memory = mmap(nullptr, sizeof(Slot) * kMostSlots, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return false;
     static_assert(std::is_trivially_copyable_v<uint64_t> && Half::is_always_lock_free && Word::is_always_lock_free);
-    g_slots.store(static_cast<Slot*>(memory), kRelease);  // zero bytes are an unused slot
+    g_slot_memory = static_cast<Slot*>(memory);  // zero bytes are an unused slot
+    OfParent().slots.store(memory, kRelease);
   }
   g_max_open.store(std::min(max_open, kMostSlots), kRelaxed);
+  if (box != nullptr) {
+    constexpr uint32_t kMore = 64;  // threads that refuse a request may hold a slot for a moment
+    MoveIntoBox(box, std::min(g_max_open.load(kRelaxed) + kMore, kMostSlots) * sizeof(Slot) / kBoxPage * kBoxPage);
+  }
   for (Word* counter : {&g_begun, &g_finished, &g_abandoned, &g_refused_requests, &g_labels_folded, &g_details_refused})
     counter->store(0, kRelaxed);
+  for (Route& route : g_routes) route.ok_ticks.store(0, kRelaxed);
   return true;
 }
 
@@ -627,25 +677,32 @@ bool KeepRoute(const char* route) noexcept { return PlaceOf(route).position != 0
 void CloseRequests() noexcept {
   const base::MutexLock lock(&g_requests_mutex);
   g_max_open.store(0, kRelaxed);
-  Slot* slots = g_slots.load(kRelaxed);
   for (uint32_t i = 0, used = g_fresh.load(kRelaxed); i < used; ++i) {
-    const uint64_t id = slots[i].id.load(kAcquire);
+    const uint64_t id = g_slot_memory[i].id.load(kAcquire);
     // A request that is just being begun is ended by its handle.
-    if (id != 0 && CloseSlot(&slots[i], id)) LeaveClosed(&slots[i]);
+    if (id != 0 && CloseSlot(&g_slot_memory[i], id)) LeaveClosed(&g_slot_memory[i]);
   }
+  if (g_slot_bytes_in_box != 0) MoveOutOfBox();
 }
 
 void ForgetRequestsAfterFork() noexcept {
   new (&g_requests_mutex) base::Mutex;
+  const base::MutexLock lock(&g_requests_mutex);
   g_observer.store(nullptr);
   for (Shard& shard : g_shards) shard.inside.store(0, kRelaxed);
   g_id_seed.store(0, kRelaxed);  // a child has its own ids
-  Slot* slots = g_slots.load(kRelaxed);
-  for (uint32_t i = 0, used = g_fresh.load(kRelaxed); i < used; ++i) {
-    slots[i].id.store(0, kRelaxed);
-    const uint64_t state = slots[i].state.load(kRelaxed);
-    slots[i].state.store((state + (state & kOneVersion)) & ~kUsers, kRelaxed);  // its users may not exist here
+  if (g_slot_bytes_in_box != 0) {
+    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+    static_cast<void>(
+        mmap(g_slot_memory, std::exchange(g_slot_bytes_in_box, 0), PROT_READ | PROT_WRITE, kFlags, -1, 0));
   }
+  for (uint32_t i = 0, used = g_fresh.load(kRelaxed); i < used; ++i) {
+    Slot& slot = g_slot_memory[i];
+    slot.id.store(0, kRelaxed);
+    const uint64_t state = slot.state.load(kRelaxed);
+    slot.state.store((state + (state & kOneVersion)) & ~kUsers, kRelaxed);  // its users may not exist here
+  }
+  OfParent().slots.store(g_slot_memory, kRelease);
   g_free.store(0, kRelaxed);
   for (Half* count : {&g_fresh, &g_open, &g_max_open}) count->store(0, kRelaxed);
 }
@@ -670,34 +727,67 @@ void RefreshLateness() noexcept {
   }
 }
 
+namespace {
+
+// Copies an open request, and has `add` do the rest. False: there is none, or it changes all the time.
+template <class Add> bool CopySlot(const Slot& slot, const Add& add, OpenRequest* copy) {
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const uint64_t state = slot.state.load(kAcquire);
+    const uint64_t id = slot.id.load(kAcquire);
+    if (id == 0) return false;
+    copy->is_ending = !IsOpen(state);
+    CopyWords(slot, {}, &copy->words);
+    copy->begin_ticks = slot.begin_ticks.load(kAcquire);
+    copy->begin_thread = slot.begin_thread.load(kAcquire);
+    copy->late_ticks = slot.late_ticks.load(kAcquire);
+    copy->token_ticks = slot.last_token_ticks.load(kAcquire);
+    copy->batch = slot.batch.load(kAcquire);
+    copy->taken_ticks = slot.taken_ticks.load(kAcquire);
+    add(id);
+    if (slot.id.load(kAcquire) == id && VersionOf(slot.state.load(kAcquire)) == VersionOf(state)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 void VisitOpenRequests(void (*visit)(void*, const OpenRequest&), void* context) noexcept {
-  Slot* slots = g_slots.load(kAcquire);
+  const Slot* const slots = Slots();
   const uint32_t gate = Gate();
   if (slots == nullptr || gate == 0) return;
   OpenRequest copy;
   for (uint32_t i = 0, used = g_fresh.load(kAcquire); i < used; ++i) {
-    Slot& slot = slots[i];
-    for (int attempt = 0; attempt < 3; ++attempt) {
-      const uint64_t state = slot.state.load(kAcquire);
-      const uint64_t id = slot.id.load(kAcquire);
-      if (id == 0) break;
-      copy.is_ending = !IsOpen(state);
-      CopyWords(slot, {}, &copy.words);
-      copy.begin_ticks = slot.begin_ticks.load(kAcquire);
-      copy.begin_thread = slot.begin_thread.load(kAcquire);
-      copy.late_ticks = slot.late_ticks.load(kAcquire);
+    const Slot& slot = slots[i];
+    const auto add_view = [&](uint64_t id) {
       const uint64_t now = detail::Clock(gate), token = slot.last_token_ticks.load(kAcquire);
       copy.token_gap_ns = token != 0 && now > token ? NsOfTicks(now - token) : 0;
       copy.view = ViewOf(slot, id, Outcome{}, now);
-      if (slot.id.load(kAcquire) != id || VersionOf(slot.state.load(kAcquire)) != VersionOf(state)) continue;
-      visit(context, copy);
-      break;
-    }
+    };
+    if (CopySlot(slot, add_view, &copy)) visit(context, copy);
   }
 }
 
+void VisitRequestsIn(const void* table, uint64_t bytes, void (*visit)(void*, const OpenRequest&),
+                     void* context) noexcept {
+  const auto* const slots = static_cast<const Slot*>(table);
+  OpenRequest copy;
+  for (uint64_t i = 0; i < bytes / sizeof(Slot); ++i) {
+    if (CopySlot(
+            slots[i], [](uint64_t) {}, &copy))
+      visit(context, copy);
+  }
+}
+
+uint32_t RequestSlotBytes() noexcept { return sizeof(Slot); }
+
 void RequestObserver::OnBatch(uint32_t, uint32_t, uint64_t) noexcept {}
 void RequestObserver::OnLateMember() noexcept {}
+void RequestObserver::OnWork() noexcept {}
+
+// Once a rest: the thread that ends it tells.
+void EndRest() noexcept {
+  if (g_is_anyone_resting.exchange(false)) Tell([](RequestObserver* observer) { observer->OnWork(); });
+}
 
 RequestCounts CountRequests() noexcept {
   RequestCounts counts;
@@ -711,9 +801,15 @@ RequestCounts CountRequests() noexcept {
   return counts;
 }
 
+RouteProgress ProgressOfRoute(uint32_t position) noexcept {
+  const Route& route = g_routes[position];
+  return {route.name_index.load(kRelaxed), route.ok_ticks.load(kRelaxed)};
+}
+
+uint64_t CountOpenBatches() noexcept { return g_open_batches.load(kRelaxed); }
+
 Activity CountActivity() noexcept {
-  return {g_next_id.load(kRelaxed) + g_taken_from_others.load(kRelaxed),
-          g_open.load(kRelaxed) + g_open_batches.load(kRelaxed)};
+  return {g_next_id.load(kRelaxed) + g_taken_from_others.load(kRelaxed), g_open.load() + g_open_batches.load()};
 }
 
 uint64_t RequestBytes() noexcept { return sizeof(Slot) * uint64_t{g_fresh.load(kRelaxed)}; }
@@ -761,7 +857,7 @@ Token Enqueue(const Token& token, const char* queue) noexcept {
   out.enqueued_ticks = detail::Clock(Gate());
   // Their numbers are this process's: a token of another one has none.
   out.queue = is_foreign ? 0 : Intern(queue).index;
-  out.thread = is_foreign || ring == nullptr ? 0 : ring->number;
+  out.thread = is_foreign || ring == nullptr ? 0 : ring->number.load(kRelaxed);
   trace::Emit(ring, kEnqueueSite, out.enqueued_ticks, out.enqueued_ticks, {out.request, out.queue});
   return out;
 }
@@ -769,7 +865,7 @@ Token Enqueue(const Token& token, const char* queue) noexcept {
 namespace {
 uint64_t BeginRequest(const char* route, Ids ids, uint64_t arrival, uint32_t* slot_index) {
   const uint32_t gate = Gate();
-  Slot* slots = g_slots.load(kAcquire);
+  Slot* slots = Slots();
   if (gate == 0 || slots == nullptr) return 0;
   ThreadRing* ring = EnterThread();
   Slot* slot = TakeSlot(slots, slot_index);
@@ -782,6 +878,7 @@ uint64_t BeginRequest(const char* route, Ids ids, uint64_t arrival, uint32_t* sl
   const uint64_t begin = arrival != 0 && arrival < now ? arrival : now;
   const uint64_t id = BeginSlot(slot, route, ids, begin, gate, ring);
   SetContext(ring, id, now);
+  NoteWork();
   return id;
 }
 }  // namespace
@@ -904,6 +1001,7 @@ void Request::Finish(Outcome outcome, const char* reason) noexcept {
     if (Step* step = StepOn(ring); step->outer == id) step->outer = after;
   }
   LeaveClosed(slot);
+  if (outcome == Outcome::kOk) g_routes[view.route_index].ok_ticks.store(now, kRelaxed);
   NoteLatency(view);
   Count(g_finished);
   if (outcome == Outcome::kAbandoned) Count(g_abandoned);
@@ -915,7 +1013,7 @@ Adopt::Adopt(const Token& token) noexcept : ring_(nullptr), before_(0) {
   ThreadRing* ring = EnterThread();
   if (ring == nullptr) return;
   const uint64_t now = detail::Clock(ring->gate);
-  const Taken taken = Take(token);
+  const Taken taken = Take(token, 0, now);
   if (taken.is_over) return;
   if (taken.enqueued_ticks != 0)
     trace::Emit(ring, kTakeSite, now, now, {token.request, taken.enqueued_ticks, QueueOf(token), EnqueuerOf(token)});
@@ -940,7 +1038,8 @@ Batch Batch::Begin(const char* executor, const char* work_unit) noexcept {
   ThreadRing* ring = EnterThread();
   if (ring == nullptr) return batch;
   batch.id_ = NewId();
-  Count(g_open_batches);
+  g_open_batches.fetch_add(1);  // as NoteWork requires
+  NoteWork();
   batch.begin_ = detail::Clock(ring->gate);
   batch.info_ = Intern(executor).index;
   if (work_unit != nullptr) batch.info_ |= uint64_t{Intern(work_unit).index} << kUnitShift;
@@ -966,8 +1065,8 @@ void Batch::Join(const Token& token) noexcept { Join(token, 0); }
 void Batch::Join(const Token& token, double work) noexcept {
   ThreadRing* ring = id_ != 0 ? EnterThread() : nullptr;
   if (ring == nullptr || token.request == 0) return;
-  const Taken taken = Take(token);
-  if (JoinAt(ring, id_, token, work, taken, detail::Clock(ring->gate))) info_ = WithJoins(info_, 1);
+  const uint64_t now = detail::Clock(ring->gate);
+  if (JoinAt(ring, id_, token, work, Take(token, id_, now), now)) info_ = WithJoins(info_, 1);
 }
 
 void Batch::JoinMany(const Token* tokens, const double* work, size_t count) noexcept {
@@ -977,7 +1076,7 @@ void Batch::JoinMany(const Token* tokens, const double* work, size_t count) noex
   uint64_t joins = 0;
   for (size_t i = 0; i < count; ++i) {
     if (tokens[i].request == 0) continue;
-    joins += JoinAt(ring, id_, tokens[i], work != nullptr ? work[i] : 0, Take(tokens[i]), now) ? 1 : 0;
+    joins += JoinAt(ring, id_, tokens[i], work != nullptr ? work[i] : 0, Take(tokens[i], id_, now), now) ? 1 : 0;
   }
   info_ = WithJoins(info_, joins);
 }

@@ -28,6 +28,8 @@ class RequestObserver {
   virtual void OnBatch(uint32_t executor, uint32_t members, uint64_t duration_ns) noexcept;
   // A request that is already late joins a batch.
   virtual void OnLateMember() noexcept;
+  // Work began while a thread of Pitot may have been resting (rest.h).
+  virtual void OnWork() noexcept;
   // The latency, ns, from which a request of this route is late; 0: never.
   virtual uint64_t LateAfterNs(const char* route) noexcept = 0;
 
@@ -46,6 +48,9 @@ struct OpenRequest {
   uint32_t begin_thread = 0;           // number
   uint64_t late_ticks = ~uint64_t{0};  // when it becomes late; ~0: never
   uint64_t token_gap_ns = 0;           // since its last token; 0: it has none
+  uint64_t token_ticks = 0;            // its last token; 0: it has none
+  uint64_t taken_ticks = 0;            // when a thread or a batch last took it; 0: never
+  uint64_t batch = 0;                  // the last one that it joined; 0: none
   bool is_ending = false;              // Finish has begun; its record may not exist yet
   RequestView view;                    // `route` lives as long as the process
 };
@@ -59,8 +64,9 @@ bool KeepRoute(const char* route) noexcept;
 void BeginStepContext(ThreadRing* ring, uint64_t request, uint64_t now) noexcept;
 void EndStepContext(ThreadRing* ring, uint64_t now) noexcept;
 
-// Makes room for `max_open` requests. Call it before OpenRings. False if there is no memory.
-bool OpenRequests(uint32_t max_open) noexcept;
+// Makes room for `max_open` requests, in the black box if there is one and it has room. Call it before OpenRings. False
+// if there is no memory.
+bool OpenRequests(uint32_t max_open, Box* box = nullptr) noexcept;
 void CloseRequests() noexcept;
 void ForgetRequestsAfterFork() noexcept;
 
@@ -74,7 +80,22 @@ void RefreshLateness() noexcept;
 // then left out.
 void VisitOpenRequests(void (*visit)(void* context, const OpenRequest& request), void* context) noexcept;
 
+// The same for the table in another process's black box; without `view` and `token_gap_ns`. Each of its slots takes
+// RequestSlotBytes.
+void VisitRequestsIn(const void* table, uint64_t bytes, void (*visit)(void* context, const OpenRequest& request),
+                     void* context) noexcept;
+uint32_t RequestSlotBytes() noexcept;
+
 RequestCounts CountRequests() noexcept;
+
+// When a request of a route last ended well.
+struct RouteProgress {
+  uint32_t name = 0;      // index of the route's name; 0: those that became "(other)"
+  uint64_t ok_ticks = 0;  // 0: never
+};
+// `position` is below kMaxRoutes. Threads: any, lock-free.
+RouteProgress ProgressOfRoute(uint32_t position) noexcept;
+uint64_t CountOpenBatches() noexcept;
 
 // The host's work, for those who rest while there is none. `begun` changes with each request, batch and asynchronous
 // scope, and whenever a thread takes another process's request. `open` is the number of open requests and batches.

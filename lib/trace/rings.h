@@ -3,9 +3,10 @@
 // The rings of all threads: their owners, sizes and states. Locks are taken at a thread's first event, at its end, and
 // by the recorder; never per event.
 //
-// A ring is in one of three states. Live: a thread writes it. Retired: its thread exited; it stays readable until the
-// budget has no room for another thread's ring, and the ring retired first is then recycled. Parked: its recorder
-// stopped; its pages are given back, but its addresses stay, because the thread may be in the middle of a write.
+// A ring is in one of three states. Live: a thread writes it. Retired: its thread exited; it stays readable. If it is
+// at most half full, or the budget has no room for another ring, a new thread takes it over. The records of former
+// threads stay until they are overwritten. Parked: its recorder stopped; its pages are given back, but its addresses
+// stay, because the thread may be in the middle of a write.
 #ifndef PITOT_LIB_TRACE_RINGS_H_
 #define PITOT_LIB_TRACE_RINGS_H_
 
@@ -69,22 +70,22 @@ class RingShape {
   uint64_t bits_;
 };
 
-// A thread's ring, with the fields that only the library uses. Lives in the first page of its mapping; the words
-// follow, then address space in which the ring may grow.
+// A thread's ring, with the fields that only the library uses. From `head` on it lies in the page before the ring's
+// words, in a black box if one is open (box.h); RingEntry in rings.cc has what only this process needs.
 struct ThreadRing : detail::Ring {
-  ThreadRing* next;              // in the registry
-  uint64_t bytes;                // of the words, with those offered
-  uint64_t room_bytes;           // for the words at most
+  uint64_t box_next;             // offset in the black box of the ring that was made before this one; 0: none
   std::atomic<uint64_t> shape;   // RingShape; written by the thread
   std::atomic<uint64_t> offer;   // words that the ring may have from its thread's next event on; usually its size
   std::atomic<RingState> state;  // written under the registry's lock
-  uint32_t pins;                 // snapshots that read it; it is not recycled meanwhile
-  uint32_t number;
+  std::atomic<uint32_t> number;  // 0: the ring is on its way to another thread
   int64_t tid;
-  ThreadRing* next_retired;  // the one retired after this one
   uint64_t attach_ticks;
-  uint64_t exit_ticks;                               // for a retired ring
-  uint64_t floor;                                    // words before this one belong to a former thread or recorder
+  uint64_t exit_ticks;  // for a retired ring
+  uint64_t floor;       // words before this one are not the thread's
+  // Words before this one are nobody's. From here to `floor` they are those of former threads: the records of each, and
+  // then one of its end (Record::kThreadEnd).
+  uint64_t first_word;
+  std::atomic<uint32_t> former_threads;              // that left their records in it
   std::atomic<uint64_t> name[kThreadNameBytes / 8];  // may be read while its thread renames itself
   std::atomic<uint64_t> misnested;
   std::atomic<bool> named;           // by SetThreadName
@@ -105,6 +106,8 @@ struct ThreadRing : detail::Ring {
   OpenArgs open_args[detail::kMaxOpen];
 };
 
+class Box;
+
 struct RingLimits {
   uint64_t budget_bytes = 0;  // for the words, and a page for each ring's header
   uint64_t max_bytes = 0;     // of a new ring
@@ -115,6 +118,7 @@ struct RingLimits {
 struct RingCounts {
   uint64_t bytes_used = 0, bytes_parked = 0;
   uint32_t live = 0, retired = 0;
+  uint32_t outside_box = 0;  // a black box is open, and they did not fit into it
   uint64_t threads_refused = 0, events_refused = 0, closed_elsewhere = 0, misnested = 0;
   uint64_t begins_refused = 0;  // scopes begun by calls inside kMaxOpen others
   uint64_t events = 0;          // by all threads since the gate was opened
@@ -124,23 +128,27 @@ struct RingCounts {
   uint64_t rings_recycled = 0, events_recycled = 0, recycled_exit_ticks = 0;
 };
 
-// A ring of an exited thread that another thread took over: its events are lost.
+// A ring of an exited thread that another thread took over, without its records: the thread exited inside a scope.
 struct RecycledRing {
   uint32_t number = 0;
   int64_t tid = 0;
   uint64_t events = 0;
   uint64_t attach_ticks = 0, exit_ticks = 0;
   char name[kThreadNameBytes] = {};
+  bool had_former_threads = false;  // whose records went with it
 };
 inline constexpr uint32_t kMaxRecycledKept = 64;
 
 // Opens the gate: threads attach from now on. `slow_clock` is the result of NeedsSlowClock. False if the system has no
-// more thread-exit keys.
-bool OpenRings(const RingLimits& limits, bool slow_clock) noexcept;
+// more thread-exit keys. With a black box, rings lie in it as far as its file has room, until CloseRings.
+bool OpenRings(const RingLimits& limits, bool slow_clock, Box* box = nullptr) noexcept;
 // Closes the gate. Retired rings are unmapped, the others parked.
 void CloseRings() noexcept;
 // In the child of a fork, on its only thread: unmaps every ring.
 void ForgetRingsAfterFork() noexcept;
+// In a child that no handler told of its fork (clone, _Fork): the calling thread's ring writes no more into its
+// parent's black box. Its open scopes may still end.
+void LeaveParentsBox() noexcept;
 
 // A ring that should be larger.
 struct RingWish {
@@ -199,6 +207,8 @@ inline const ThreadRing* AttachedRing() noexcept {
 
 // A copy of the ring's thread name: the one set with SetThreadName, otherwise the system's.
 void CopyThreadName(const ThreadRing& ring, char (&out)[kThreadNameBytes]) noexcept;
+// The name that the ring holds: of a thread of another process, or one that has exited.
+void CopyStoredName(const ThreadRing& ring, char (&out)[kThreadNameBytes]) noexcept;
 
 // The step of a task that the calling thread is in (pitot/interpreter.h), on `ring` under `gate`.
 struct Step {
@@ -227,9 +237,14 @@ inline Step* StepOn(const ThreadRing* ring) noexcept {
 bool IsAnyStepSince(uint64_t ticks) noexcept;
 // How many threads have got a ring.
 uint32_t ThreadsAttached() noexcept;
+// Has each thread call `function` before it gets a ring. Null: none.
+void CallAtAttach(void (*function)() noexcept) noexcept;
 
 // Names the live ring of that thread, unless its thread has named itself. False: there is none.
 bool NameRing(int64_t tid, const char* name) noexcept;
+
+// The size of a ring, with what it is offered.
+uint64_t BytesOf(const ThreadRing& ring) noexcept;
 
 // For tests that play many threads on one. The calling thread continues as the thread of `ring` (returned by an earlier
 // call), or with null as a new one. Returns the ring, or null if there is none.

@@ -132,7 +132,7 @@ Recording::Recording(const Arguments& arguments) : program_(arguments.program())
   options.post_window_ms = 0;
   options.perfetto_file = true;  // to look at
   // A sample makes as many calls as it can on one thread; these sizes keep all of them.
-  options.memory_budget_bytes = 256ull << 20;
+  options.memory_budget_bytes = 512ull << 20;
   options.max_ring_bytes = 16ull << 20;
   options.log = [](void*, pitot::LogLevel level, const char* message) {
     if (level != pitot::LogLevel::kInfo) std::fprintf(stderr, "recorder: %s\n", message);

@@ -20,7 +20,7 @@ pitot::Options WithRoomForOperators(pitot::Options recording) {
   const pitot::Options defaults;
   if (recording.memory_budget_bytes == defaults.memory_budget_bytes &&
       recording.max_ring_bytes == defaults.max_ring_bytes) {
-    recording.memory_budget_bytes = uint64_t{256} << 20;
+    recording.memory_budget_bytes = uint64_t{512} << 20;
     recording.max_ring_bytes = uint64_t{8} << 20;
   }
   return recording;

@@ -32,7 +32,7 @@ struct RecordingOptions {
   std::string baseline_file{};      // keeps the baseline over restarts
 };
 
-// Unless the host set memory itself: 256 MiB, with rings of 4 MiB for the first threads. They hold a second and more of
+// Unless the host set memory itself: 512 MiB, with rings of 4 MiB for the first threads. They hold a second and more of
 // a network's operators and launches, some 25 KiB a pass of a ResNet-50. With the default, rings of 1 MiB, a slow
 // request of a second ago has lost its batches.
 pitot::Options WithRoomForOperators(pitot::Options recording);

@@ -45,7 +45,11 @@ nlohmann::json RecorderJson(const pitot::Recorder& recorder) {
   json["memory"] = {{"rings", stats.memory.rings},
                     {"requests_and_names", stats.memory.requests_and_names},
                     {"snapshot_reserve", stats.memory.snapshot_reserve},
-                    {"analysis_arena", stats.memory.analysis_arena}};
+                    {"analysis_arena", stats.memory.analysis_arena},
+                    {"judging", stats.memory.judging},
+                    {"learned", stats.memory.learned},
+                    {"collectors", stats.memory.collectors},
+                    {"own", stats.memory.own}};
   json["depth"] = DepthJson(stats.depth);
 #define ADD(field) json[#field] = stats.field
   ADD(ring_bytes_used);

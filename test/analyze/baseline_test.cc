@@ -221,7 +221,47 @@ TEST_CASE("what batches, holds and scopes took survives with a baseline, as medi
   CHECK(NormsOf(after, 7'000 * kSecond).empty());  // too long ago
 }
 
-TEST_CASE("the newest 64 stays of 128 kinds are kept, and scopes leave room for batches", "[baseline]") {
+TEST_CASE("single tokens survive with a baseline, the oldest first, with their work", "[baseline]") {
+  Baseline before;
+  for (int64_t i = 1; i <= 70; ++i) {
+    BaselineRow row = Row(i * 100);
+    row.work.size = static_cast<double>(i);
+    REQUIRE(before.AddStay("/generate", {NormKind::kFirstToken, Depth::kKernels, 3}, row).ok());
+  }
+  Baseline after;
+  REQUIRE(after.Load(Saved(before), 5'000 * kSecond).ok());
+
+  model::Trace trace;
+  REQUIRE(after.AddNorms(5'000 * kSecond, &trace).ok());
+  REQUIRE(trace.norms.size() == 64);
+  for (size_t i = 0; i < trace.norms.size(); ++i) {
+    const model::NormRow& row = trace.norms[i];
+    CHECK(row.work == static_cast<double>(i + 7));
+    CHECK(row.total_ns == static_cast<int64_t>(i + 7) * 100);
+    CHECK((row.depth == Depth::kKernels && row.much == 3 && row.count == 1));
+    REQUIRE(row.parts.size() == 1);
+    CHECK(row.parts[0].ns == row.total_ns);
+  }
+}
+
+TEST_CASE("tokens of many routes leave room for batches, and newer ones replace stale ones", "[baseline]") {
+  Baseline baseline;
+  const auto add = [&](int64_t at_ns) {
+    for (uint32_t i = 0; i < 200; ++i) {
+      BaselineRow row = Row(7);
+      row.at_ns = at_ns;
+      REQUIRE(baseline.AddStay("/r" + std::to_string(i), {NormKind::kTokenGap, Depth::kScopes, 1}, row).ok());
+    }
+  };
+  add(0);
+  CHECK(NormsOf(baseline).size() == 32);
+  const int64_t later_ns = 2 * analyze::BaselineOptions().epoch_ns;
+  CHECK(NormsOf(baseline, later_ns).empty());
+  add(later_ns);
+  CHECK(NormsOf(baseline, later_ns).size() == 32);
+}
+
+TEST_CASE("the newest 64 stays of 192 kinds are kept, and scopes leave room for batches", "[baseline]") {
   Baseline baseline;
   for (uint32_t i = 0; i < 64 * 200; ++i)
     REQUIRE(baseline.AddStay("s" + std::to_string(i % 200), {NormKind::kScope, Depth::kScopes, 0}, Row(i)).ok());
@@ -230,9 +270,9 @@ TEST_CASE("the newest 64 stays of 128 kinds are kept, and scopes leave room for 
     REQUIRE(baseline.AddStay("resnet", {NormKind::kBatchOfMembers, Depth::kScopes, i % 200}, Row(i)).ok());
 
   const std::vector<std::string> norms = NormsOf(baseline);
-  CHECK(norms.size() == 128);
+  CHECK(norms.size() == 192);
   CHECK(norms[48] == "2 resnet 0 depth 0: 64 took 13500: 6 13500");
-  CHECK(baseline.memory_bytes() < 1'500'000);
+  CHECK(baseline.memory_bytes() < 2'200'000);
 
   const int64_t later_ns = 2 * analyze::BaselineOptions().epoch_ns;  // all of these are too old
   const auto add = [&](const char* name, NormKind kind) {
@@ -245,7 +285,29 @@ TEST_CASE("the newest 64 stays of 128 kinds are kept, and scopes leave room for 
   add("s", NormKind::kScope);
   CHECK(NormsOf(baseline, later_ns).size() == 48);
   add("resnet", NormKind::kBatch);
-  CHECK(NormsOf(baseline, later_ns).size() == 128);
+  CHECK(NormsOf(baseline, later_ns).size() == 192);
+}
+
+TEST_CASE("a limited baseline has fewer routes and kinds, and scopes, tokens and GPU work their parts", "[baseline]") {
+  Baseline baseline;
+  REQUIRE(baseline.Add("/a", 0, Row(1)).ok());
+  REQUIRE(baseline.Add("/b", 0, Row(1)).ok());
+  baseline.Limit(1, 24);
+  CHECK(baseline.size() == 1);
+  REQUIRE(baseline.Add("/c", 0, Row(1)).ok());
+  CHECK(baseline.size() == 1);
+  const auto add = [&](NormKind kind) {
+    const size_t before = NormsOf(baseline).size();
+    for (uint32_t i = 0; i < 8 * 50; ++i)
+      REQUIRE(baseline.AddStay("n" + std::to_string(i % 50), {kind, Depth::kScopes, 0}, Row(i)).ok());
+    return NormsOf(baseline).size() - before;
+  };
+  CHECK(add(NormKind::kScope) == 6);
+  CHECK(add(NormKind::kTokenGap) == 4 * 8);
+  CHECK(add(NormKind::kGpuWork) == 3);
+  CHECK(add(NormKind::kHold) == 11);
+  baseline.Limit(64, 192);
+  CHECK(add(NormKind::kHold) == 0);
 }
 
 TEST_CASE("usual lengths of scopes survive with a baseline", "[baseline]") {
@@ -268,7 +330,7 @@ TEST_CASE("the bytes of a baseline are those of docs/reference/formats/baseline.
   std::string lines;
   for (size_t i = 0; i < bytes.size(); ++i)
     lines += base::Format(i % 32 == 31 || i + 1 == bytes.size() ? "%02x\n" : "%02x ", static_cast<uint8_t>(bytes[i]));
-  CheckGolden("baseline_5.txt", lines);
+  CheckGolden("baseline_6.txt", lines);
 }
 
 TEST_CASE(
@@ -292,7 +354,7 @@ TEST_CASE(
   CHECK(second.scopes().Find("/classify", "forward") == nullptr);
   REQUIRE(first.Find("/classify", 3, 0, 1, &rows) == Baseline::Level::kCell);
   CHECK(rows[0].work.depth == Depth::kKernels);
-  CHECK(first.Load(OfVersion(6, 0), 0).code() == StatusCode::kDataLoss);
+  CHECK(first.Load(OfVersion(7, 0), 0).code() == StatusCode::kDataLoss);
 }
 
 TEST_CASE("cut or altered bytes are refused, and the old contents stay", "[baseline]") {

@@ -188,7 +188,7 @@ TEST_CASE("a failure opens with the outcome; a latency verdict follows only if i
   CHECK(late.hearing.signature == "/classify: failed; /classify: batch executor_busy, of unet");
 }
 
-TEST_CASE("of several failures the first is told of, and the others are counted", "[fired]") {
+TEST_CASE("the first of several failures is told, and the others are counted", "[fired]") {
   Trace trace = FiredWith("failed /classify", "failed after 15.0 ms", 0x1005);
   for (const uint64_t id : {0x1007, 0x1009})
     trace.firings.push_back({trace.window_end_ns + 1, id, trace.strings.Add("failed /classify"), 0});

@@ -270,7 +270,7 @@ TEST_CASE("a batch whose layer begins late waited for the work ahead of it on it
   server.CheckAhead(server.Walk(), 40, 40);
 }
 
-TEST_CASE("of two others on the stream, the work that ends first was ahead", "[layers]") {
+TEST_CASE("the one of two others on the stream that ends first was ahead", "[layers]") {
   SharedStream server;
   const uint32_t thread = server.maker.Thread("also waits");
   const uint32_t waits = server.maker.Batch(13, "resnet50", thread, 110 * kMs, 60 * kMs);

@@ -21,6 +21,7 @@
 #include "analyze/decode_server.h"
 #include "analyze/judge/make_judge.h"
 #include "analyze/keeping_hearing.h"
+#include "analyze/prompt_server.h"
 #include "analyze/small_server.h"
 #include "analyze/unwrapped.h"
 #include "base/appendix.h"
@@ -528,6 +529,58 @@ TEST_CASE("what the judge learned from samples is there for the next incident's 
   CHECK(known(*MakeOne(options)) == known(*judge));
 }
 
+TEST_CASE("a first token is judged by those of earlier samples, in the process as by a tool from its dump", "[judge]") {
+  using prompt_server::kWindowNs;
+  const auto judge = MakeOne(NoWarmUp());
+  for (int64_t i = 0; i < 20; ++i) {
+    const Trace trace = prompt_server::PromptServer(20, i * kWindowNs).Finish();
+    KeepingHearing sample(trace);
+    REQUIRE(judge->Learn(sample).ok());
+  }
+  prompt_server::PromptServer server(5, 20 * kWindowNs);
+  server.ServeLate();
+  Trace incident = server.Finish();
+  REQUIRE(judge->AddNorms(&incident).ok());
+  KeepingHearing hearing(incident);
+  REQUIRE(JudgeAll(*judge, hearing).ok());
+
+  analyze::Judgement judgement;
+  REQUIRE(analyze::BlameIndex::Make(incident, {}, &judgement.index).ok());
+  analyze::Asked asked;
+  REQUIRE(ChooseAsked(judgement.index, &asked).ok());
+  REQUIRE(JudgeAsked(incident, asked, nullptr, &judgement).ok());
+  const std::string by_tool = FiredJson(judgement.index, asked, &judgement, "");
+  INFO(by_tool);
+  CHECK(Contains(hearing.files.at("verdict.json"), by_tool.substr(1)));
+  CHECK(judgement.verdict.baseline_size == 64);
+  CHECK(judgement.verdict.causes.at(0).blame == analyze::Blame::kHostPagefaultIo);
+  CHECK(Contains(hearing.opening, "64 first tokens before this trace"));
+}
+
+TEST_CASE("what is usual is told again only if something was learned or forgotten since", "[judge]") {
+  static uint64_t now_ns = 0;
+  now_ns = 0;
+  const auto judge = pitot::judge::MakeJudge(NoWarmUp(), {}, []() noexcept { return now_ns; });
+  const auto told = [&](StatusCode code) {
+    Trace trace;
+    CHECK(judge->AddNorms(&trace).code() == code);
+    return trace.norms.size();
+  };
+  CHECK(told(StatusCode::kOk) == 0);
+  CHECK(told(StatusCode::kUnavailable) == 0);
+  for (int64_t i = 0; i < 10; ++i) {
+    const Trace trace = Sample(i * 10'000'000);
+    KeepingHearing sample(trace), again(trace);
+    REQUIRE(judge->Learn(sample).ok());
+    CHECK(told(StatusCode::kOk) >= (i < 4 ? 0 : 1));
+    REQUIRE(judge->Learn(again).ok());
+    CHECK(told(StatusCode::kUnavailable) == 0);
+  }
+  now_ns = small_server::kBegin + 3'600'000'000'000;
+  CHECK(told(StatusCode::kOk) == 0);
+  CHECK(told(StatusCode::kUnavailable) == 0);
+}
+
 TEST_CASE("a baseline is learned from incidents, and kept for the next", "[judge]") {
   const Trace first = Incident(140), second = Incident(3);
   const auto judge = MakeOne(NoWarmUp()), warming = pitot::judge::MakeJudge({}, {}, JustNow);
@@ -726,6 +779,19 @@ TEST_CASE("a verdict comes with its files before any analysis, and findings are 
   CHECK(Contains(hearing.opening, "in window   own.found: too many pictures of cats\n"));
   CHECK(Contains(hearing.files["report.html"], "too many pictures of cats"));
   CHECK(judge->AddFindings(hearing).code() == StatusCode::kNotFound);
+}
+
+TEST_CASE("a page that can wait comes with the findings", "[judge]") {
+  const Trace trace = Incident(140);
+  const auto judge = MakeOne(NoWarmUp());
+  KeepingHearing hearing(trace);
+  hearing.can_files_wait = true;
+  REQUIRE(judge->Decide(hearing).ok());
+  CHECK(Contains(hearing.files["verdict.json"], "\"verdict\": \"causes\""));
+  CHECK(hearing.files.count("report.html") == 0);
+
+  REQUIRE(judge->AddFindings(hearing).ok());
+  CHECK(hearing.files.count("report.html") == 1);
 }
 
 TEST_CASE("findings that had to give way can be asked for again, also of a trace that has moved", "[judge]") {

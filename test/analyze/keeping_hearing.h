@@ -34,11 +34,12 @@ class KeepingHearing final : public pitot::Hearing {
 
   void SetSignature(const char* says, int64_t ns) override { signature = says, excess_ns = ns; }
   bool BeginFindings() noexcept override { return are_findings_due; }
+  bool CanFilesWait() noexcept override { return can_files_wait; }
 
   int64_t asks = 0;
   std::string opening, signature;
   int64_t excess_ns = 0;
-  bool are_findings_due = true;
+  bool are_findings_due = true, can_files_wait = false;
   std::map<std::string, std::string> files;
   pitot::Status file_status;
 

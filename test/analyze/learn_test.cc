@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
+#include "pitot/wait.h"
 #include "serialize/sample_trace.h"
 
 namespace pitot::test {
@@ -172,6 +173,90 @@ TEST_CASE("batches, holds and scopes teach what is usual by the rule of requests
   options.ended_after_ns = kBegin + 4'100 * kMs;  // all of it is known
   REQUIRE(LearnStays(index, options, &later).ok());
   CHECK(later.memory_bytes() == 0);
+}
+
+TEST_CASE("stays in queues and GPU work teach what is usual, kernels by name and shape", "[learn]") {
+  Window window;
+  TraceMaker& maker = window.maker();
+  const uint32_t executor = maker.Thread("executor");
+  maker.trace.devices.push_back({});
+  maker.trace.streams.push_back({0, 1, 7, 0, 0, 0});
+  for (const uint32_t blocks : {4, 8}) {
+    model::KernelShape shape;
+    shape.grid[0] = blocks;
+    maker.trace.shapes.push_back(shape);
+  }
+  for (int64_t i = 0; i < 40; ++i) {
+    const int64_t at_ns = kBegin + (2'100 + i * 50) * kMs;
+    const auto row = static_cast<uint32_t>(maker.trace.requests.size());
+    window.Serve(2'100 + i * 50, 10);
+    maker.trace.handoffs.push_back({row, maker.String("images"), 0, executor, at_ns, at_ns + 2 * kMs, model::kNone});
+    maker.Call(executor, "cudaLaunchKernel", at_ns + 2 * kMs, 1'000, {row, model::kNone});
+    maker.Gpu(0, model::GpuKind::kKernel, "gemm", at_ns + 3 * kMs, (1 + i % 2) * kMs, static_cast<uint32_t>(i),
+              static_cast<uint32_t>(i % 2));
+  }
+  const model::Trace trace = window.Make();
+  REQUIRE(FindInconsistency(trace) == "");
+  analyze::BlameIndex index;
+  REQUIRE(analyze::BlameIndex::Make(trace, {}, &index).ok());
+  analyze::Baseline baseline;
+  for (int i = 0; i < 8; ++i) REQUIRE(LearnStays(index, {}, &baseline).ok());
+
+  model::Trace known;
+  REQUIRE(baseline.AddNorms(kBegin, &known).ok());
+  const auto find = [&](model::NormKind kind, int64_t total_ns) {
+    for (const model::NormRow& row : known.norms) {
+      if (row.kind == kind && row.total_ns == total_ns) return row;
+    }
+    return model::NormRow();
+  };
+  const model::NormRow stay = find(model::NormKind::kQueue, 2 * kMs);
+  CHECK(stay.count == 16);
+  CHECK(known.strings[stay.name] == "images");
+  const model::NormRow small = find(model::NormKind::kGpuWork, kMs), large = find(model::NormKind::kGpuWork, 2 * kMs);
+  for (const model::NormRow& row : {small, large}) {
+    CHECK(row.count == 16);
+    CHECK(known.strings[row.name] == "gemm");
+    CHECK(row.parts.empty());
+  }
+  CHECK(small.much != large.much);
+}
+
+TEST_CASE("learning how long locks are held ends when its time is up", "[learn]") {
+  constexpr int64_t kHolds = 20'000;
+  Window window;
+  TraceMaker& maker = window.maker();
+  const uint32_t holder = maker.Thread("holder"), waiter = maker.Thread("waiter"), wait = maker.WaitSite();
+  for (int64_t i = 0; i < kHolds; ++i)
+    maker.Event(waiter, wait, kBegin + 3'000 * kMs + i * 100'000, 50'000, {},
+                {static_cast<uint64_t>(WaitKind::kLock), maker.String(i % 2 == 0 ? "cache" : "journal"),
+                 maker.trace.threads[holder].number, 0});
+  const model::Trace trace = window.Make();
+  analyze::BlameIndex index;
+  REQUIRE(analyze::BlameIndex::Make(trace, {}, &index).ok());
+  struct Asked {
+    uint64_t times = 0, most = UINT64_MAX;
+    static bool Count(void* context) {
+      auto* const asked = static_cast<Asked*>(context);
+      return ++asked->times > asked->most;
+    }
+  };
+  const auto learn = [&](Asked* asked) {
+    LearnOptions options;
+    options.is_over = Asked::Count;
+    options.is_over_context = asked;
+    analyze::Baseline baseline;
+    return LearnStays(index, options, &baseline);
+  };
+
+  Asked all;
+  REQUIRE(learn(&all).ok());
+  CHECK(all.times > kHolds / 1024);
+  for (uint64_t most = 0; most < all.times; ++most) {
+    Asked some{0, most};
+    CHECK(learn(&some).code() == StatusCode::kResourceExhausted);
+    CHECK(some.times == most + 1);
+  }
 }
 
 }  // namespace pitot::test

@@ -217,7 +217,7 @@ TEST_CASE("an iteration without a prompt is not explained by one", "[mixed_work]
   CHECK(judgement.verdict.causes[0].blame == Blame::kHostOncpuFramework);
 }
 
-TEST_CASE("of a prompt of unknown length it is not known whether it took so long", "[mixed_work]") {
+TEST_CASE("a prompt of unknown length may or may not have taken so long", "[mixed_work]") {
   for (const uint32_t prompts_from : {0u, kIterations}) {  // others have prompts, too; or none has
     Engine engine({.has_sizes = false, .prompts_from = prompts_from});
     const Judgement judgement = engine.Judge();
@@ -254,7 +254,7 @@ TEST_CASE("a request is not called undetermined because of its own prompt", "[mi
   CHECK(is_unsure);
 }
 
-TEST_CASE("of a prompt of known length it is said that too few others are known", "[mixed_work]") {
+TEST_CASE("a prompt of known length is compared with none if too few others are known", "[mixed_work]") {
   Engine engine({.prompts_from = kIterations});  // the first of the engine
   const std::string text = TextOf(engine.Judge());
   INFO(text);
@@ -283,6 +283,29 @@ TEST_CASE("the member with the outlying work is blamed by its work for the token
     CHECK(json.find("\"typical\": 1,") != std::string::npos);
     CHECK(json.find("\"unit\": \"tokens\"") != std::string::npos);
   }
+}
+
+TEST_CASE("prompts as long as prompts usually are, more of them than usual, are load and nobody's fault",
+          "[mixed_work]") {
+  // Each request brings a prompt. Those of six that came at once are read in one step.
+  GivenEngine engine({.late_work = 50, .late_prompts = 6, .late_ns = 30 * kMs});
+  const Judgement judgement = engine.Judge();
+  const std::string text = TextOf(judgement);
+  INFO(text);
+  REQUIRE(judgement.verdict.kind == VerdictKind::kCauses);
+  CHECK(judgement.verdict.causes[0].blame == Blame::kExecutorBusy);
+  CHECK(judgement.verdict.root.kind == analyze::NodeKind::kLoad);
+  CHECK(text.find("because of load: none of the 6 others in its batch took longer than usual") != std::string::npos);
+}
+
+TEST_CASE("the fault of a long prompt is what it has beyond a usual one", "[mixed_work]") {
+  GivenEngine engine({});
+  const Judgement judgement = engine.Judge();
+  INFO(TextOf(judgement));
+  const analyze::Root& root = judgement.verdict.root;
+  CHECK(root.kind == analyze::NodeKind::kRequest);
+  CHECK(root.by.request == engine.late[0]);
+  CHECK(root.excess_ns / kMs == 245);  // 50 of its 2,500 tokens are usual
 }
 
 TEST_CASE("a member's own outlying work is its own more work, not a wait", "[mixed_work]") {
@@ -405,7 +428,7 @@ TEST_CASE("where every step has a prompt, a step of usual work has no doubt", "[
   CHECK(judgement.verdict.causes[0].blame == Blame::kHostOncpuFramework);
 }
 
-TEST_CASE("of many large members the 64 largest are named", "[mixed_work]") {
+TEST_CASE("the 64 largest of many large members are named", "[mixed_work]") {
   GivenEngine engine({.late_work = 125, .late_prompts = 80});
   const Judgement judgement = engine.Judge();
   CHECK(judgement.index.data()->index.mixed_work.OfBatch(kLate).parts.size() == 64);

@@ -257,6 +257,18 @@ TEST_CASE("stacks of an interpreter's thread that may have run do not show where
   CHECK(stacks.Of(server.Segment(Blame::kUntraced)).count == 24);
 }
 
+TEST_CASE("one stack proves nothing, and is where to look", "[stacks]") {
+  Server server({.has_scope = false, .has_counter = false});
+  server.StacksInFetch(290, 300);
+
+  const Judgement& judgement = server.Judge();
+
+  CHECK(Has(server.Sentence(), "in recv below fetch (app.py:88)"));
+  CHECK(Has(server.Sentence(), "in 1 of 1 stack"));
+  REQUIRE(!judgement.verdict.causes.empty());
+  CHECK(std::string(judgement.verdict.causes[0].advice.code) == "look_at_stack");
+}
+
 TEST_CASE("frames of an interpreter count in place of the machine's", "[stacks]") {
   Server server({});
   server.StacksInFetch(20, 50);
@@ -310,8 +322,9 @@ TEST_CASE("a verdict names the function in which late code ran", "[stacks]") {
   const std::string stacks =
       R"~("stacks":{"place":"_merge(scheduler.py:412)","frames":["_merge(scheduler.py:412)","run(engine.py:5)"],)~"
       R"~("agree":12,"count":14,"at_ns":45000000})~";
-  CHECK(Has(json, "\"place_ns\":310000000," + stacks));                       // of the cause
-  CHECK(Has(json, "\"thread\":\"worker\",\"event\":\"forward\"," + stacks));  // of its segment
+  CHECK(Has(json, "\"place_ns\":310000000," + stacks));  // of the cause
+  CHECK(Has(json, "\"thread\":\"worker\",\"tid\":" + std::to_string(kWorkerTid) + ",\"event\":\"forward\"," +
+                      stacks));  // of its segment
 }
 
 TEST_CASE("code that moves between lines and callees has the function that most stacks share", "[stacks]") {

@@ -33,6 +33,7 @@ struct Server {
     bool for_readings = true;  // nor does the host thread
     bool before_work = false;  // three requests arrive meanwhile, and begin afterwards
     bool for_cpus = true;      // nothing on the machine waits for a CPU meanwhile
+    int64_t rest_ns = 0;       // the host thread meant to rest so long
   };
   explicit Server(const Stop& stop) {
     const uint32_t thread = maker.Thread("worker"), other = maker.Thread("other");
@@ -71,6 +72,9 @@ struct Server {
     const double waited_ns = stop.for_cpus ? 0 : static_cast<double>(kStillNs);
     test::AddCounter(&trace, kNone, base::HostCounter(base::kCpuPressure),
                      {{0, 0}, {still.begin_ns / kMs - 1, 0}, {still.end_ns / kMs + 20, waited_ns}});
+    const int64_t rest_from_ms = still.begin_ns / (20 * kMs) * 20;  // its last reading
+    test::AddCounter(&trace, kNone, base::HostCounter(base::kRest),
+                     {{0, 0}, {rest_from_ms, static_cast<double>(stop.rest_ns)}, {(still.end_ns + 20 * kMs) / kMs, 0}});
     REQUIRE(FindInconsistency(trace) == "");
   }
   // Returns when it goes on.
@@ -101,6 +105,15 @@ TEST_CASE("a late reader alone, or an idle process, is no process that stood sti
   CHECK(Stillness(busy.trace).StillNs(0, busy.trace.window_end_ns) == 0);
   const Server read({.for_readings = false});
   CHECK(Stillness(read.trace).StillNs(0, read.trace.window_end_ns) == 0);
+}
+
+TEST_CASE("a process did not stand still while its reader rested, but afterwards", "[stillness]") {
+  const Server rested({.before_work = true, .rest_ns = 2'000 * kMs});
+  CHECK(Stillness(rested.trace).StillNs(0, rested.trace.window_end_ns) == 0);
+  const Server late({.before_work = true, .rest_ns = 150 * kMs});
+  const int64_t ns = Stillness(late.trace).StillNs(0, late.trace.window_end_ns);
+  CHECK(ns > kStillNs - 175 * kMs);
+  CHECK(ns < kStillNs - 125 * kMs);
 }
 
 TEST_CASE("the verdict says that the process stood still, and what does that", "[stillness]") {

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "analyze/decode_server.h"
+#include "analyze/prompt_server.h"
+#include "pitot/analyze/learn.h"
 
 namespace pitot::test {
 
@@ -26,7 +28,10 @@ using decode_server::kMs;
 using decode_server::kPromptNs;
 using decode_server::kUsualNs;
 using model::kNone;
+using model::NormKind;
 using model::Trace;
+using prompt_server::kWindowNs;
+using prompt_server::PromptServer;
 
 namespace {
 
@@ -51,6 +56,32 @@ analyze::Asked Chosen(const Trace& trace) {
   analyze::Asked asked;
   REQUIRE(ChooseAsked(index, &asked).ok());
   return asked;
+}
+
+// What a process learned from `samples` windows, one after the other.
+Baseline LearnedFrom(int64_t samples) {
+  Baseline baseline;
+  for (int64_t i = 0; i < samples; ++i) {
+    const Trace trace = PromptServer(20, i * kWindowNs).Finish();
+    BlameIndex index;
+    REQUIRE(BlameIndex::Make(trace, {}, &index).ok());
+    REQUIRE(LearnStays(index, {}, &baseline).ok());
+  }
+  return baseline;
+}
+std::vector<model::NormRow> Known(const Baseline& baseline, int64_t now_ns, NormKind kind) {
+  Trace trace;
+  REQUIRE(baseline.AddNorms(now_ns, &trace).ok());
+  std::vector<model::NormRow> rows;
+  for (const model::NormRow& row : trace.norms) {
+    if (row.kind == kind) rows.push_back(row);
+  }
+  return rows;
+}
+Judgement JudgeFirst(const Trace& trace, uint32_t token) {
+  Judgement judgement;
+  REQUIRE(JudgeToken(trace, token, &judgement).ok());
+  return judgement;
 }
 
 }  // namespace
@@ -168,6 +199,108 @@ TEST_CASE("twice the unlike tokens and firings take twice the steps, until the t
       CHECK(choose().ok() == (most == n / 1024));
     }
   }
+}
+
+TEST_CASE("a process learns single tokens, four of a kind in a sample, and keeps the newest 64", "[tokens]") {
+  for (const NormKind kind : {NormKind::kFirstToken, NormKind::kTokenGap}) {
+    const std::vector<model::NormRow> known = Known(LearnedFrom(3), 0, kind);
+    REQUIRE(known.size() == 12);
+    for (const model::NormRow& row : known) {
+      CHECK(row.count == 1);
+      CHECK(row.much == (kind == NormKind::kFirstToken ? 0 : 1));
+      CHECK(row.total_ns / (5 * kMs) == (kind == NormKind::kFirstToken ? 4 : 1));
+      REQUIRE(row.parts.size() == 1);
+      CHECK(row.parts[0].ns == row.total_ns);
+    }
+    CHECK(Known(LearnedFrom(20), 0, kind).size() == 64);
+    const int64_t later_ns = 3 * analyze::BaselineOptions().epoch_ns;
+    CHECK(Known(LearnedFrom(20), later_ns, kind).empty());  // forgotten like requests
+  }
+}
+
+TEST_CASE("tokens of failed requests, and those since the first firing, are not learned", "[tokens]") {
+  PromptServer server(5);
+  server.ServeLate(2'750);
+  for (int64_t at_ms = 3'100; at_ms < 5'000; at_ms += 50) server.Serve(at_ms, 15 * kMs);
+  server.maker.trace.requests[2].outcome = Outcome::kFailed;
+  const Trace trace = server.Finish();
+  BlameIndex index;
+  REQUIRE(BlameIndex::Make(trace, {}, &index).ok());
+  Baseline baseline;
+  analyze::LearnOptions options;
+  REQUIRE(LearnStays(index, options, &baseline).ok());
+  CHECK(Known(baseline, 0, NormKind::kFirstToken).size() == 4);
+  for (const model::NormRow& row : Known(baseline, 0, NormKind::kFirstToken)) CHECK(row.total_ns < 21 * kMs);
+
+  Baseline none;
+  options.ended_after_ns = trace.window_end_ns;
+  REQUIRE(LearnStays(index, options, &none).ok());
+  CHECK(none.memory_bytes() == 0);
+}
+
+TEST_CASE("a first token in a window with few is judged by those that the process learned before it", "[tokens]") {
+  PromptServer server(5, 20 * kWindowNs);
+  const uint32_t late = server.ServeLate();
+  const Trace alone = server.Finish();
+  CHECK(JudgeFirst(alone, late).verdict.kind == VerdictKind::kUndetermined);
+  CHECK(JudgeFirst(alone, late).verdict.why_not == "too few tokens like it are known (20 needed)");
+
+  Trace trace = alone;
+  REQUIRE(LearnedFrom(20).AddNorms(trace.window_end_ns, &trace).ok());
+  const Judgement judgement = JudgeFirst(trace, late);
+  const analyze::Verdict& verdict = judgement.verdict;
+  const std::string text = VerdictText(judgement.index, judgement.blame, verdict);
+  INFO(text);
+  REQUIRE(verdict.kind == VerdictKind::kCauses);
+  CHECK(verdict.baseline_size == 64);
+  CHECK(verdict.is_baseline_kept);
+  CHECK(verdict.level == Baseline::Level::kCell);
+  CHECK(verdict.causes[0].blame == Blame::kHostPagefaultIo);
+  CHECK(verdict.typical_ns / kMs == 20);
+  CHECK(text.find("64 first tokens before this trace, of the same route and size") != std::string::npos);
+  CHECK(VerdictJson(judgement.index, judgement.blame, verdict).find("\"is_kept\": true") != std::string::npos);
+}
+
+TEST_CASE("tokens whose parts do not add up are not compared with", "[tokens]") {
+  PromptServer server(5, 20 * kWindowNs);
+  const uint32_t late = server.ServeLate();
+  Trace trace = server.Finish();
+  REQUIRE(LearnedFrom(20).AddNorms(trace.window_end_ns, &trace).ok());
+  std::vector<model::NormRow*> tokens;
+  for (model::NormRow& row : trace.norms) {
+    if (row.kind == NormKind::kFirstToken) tokens.push_back(&row);
+  }
+  REQUIRE(tokens.size() == 64);
+  tokens[0]->parts.assign(3, {0, model::kMaxTimeNs});
+  tokens[1]->parts[0].ns -= 1;
+  tokens[2]->parts[0].blame = analyze::kBlames;
+
+  CHECK(JudgeFirst(trace, late).verdict.baseline_size == 61);
+}
+
+TEST_CASE("the window's own first tokens count if they are more than those learned before it", "[tokens]") {
+  PromptServer server(70, 20 * kWindowNs);
+  const uint32_t late = server.ServeLate();
+  Trace trace = server.Finish();
+  REQUIRE(LearnedFrom(20).AddNorms(trace.window_end_ns, &trace).ok());
+
+  const analyze::Verdict verdict = JudgeFirst(trace, late).verdict;
+
+  CHECK(verdict.baseline_size == 70);
+  CHECK_FALSE(verdict.is_baseline_kept);
+}
+
+TEST_CASE("without time to look at the window's tokens, those learned before it have to do", "[tokens]") {
+  PromptServer server(5, 20 * kWindowNs);
+  const uint32_t late = server.ServeLate();
+  Trace trace = server.Finish();
+  REQUIRE(LearnedFrom(20).AddNorms(trace.window_end_ns, &trace).ok());
+  Judgement judgement;
+  Asks asks;
+  REQUIRE(BlameIndex::Make(trace, asks.Options(), &judgement.index).ok());
+  asks = {0, 0};
+  REQUIRE(JudgeToken(trace, late, &judgement).ok());
+  CHECK(judgement.verdict.baseline_size == 64);
 }
 
 TEST_CASE("only an incident caused by a late token is about one", "[tokens]") {

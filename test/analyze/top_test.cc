@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "fakes/failing_allocations.h"
 #include "serialize/sample_trace.h"
 
 namespace pitot::test {
@@ -830,6 +831,35 @@ TEST_CASE("a trace of two million events is counted", "[top]") {
   uint64_t calls = 0;
   for (const auto& row : table.rows) calls += row.calls;
   CHECK(calls == trace.events.size());
+}
+
+TEST_CASE("a table of operators takes at most 8 bytes at once for each operator", "[top]") {
+  TraceMaker maker;
+  constexpr uint32_t kOperators = 50000;
+  maker.trace.window_end_ns = 10 * kOperators;
+  const uint32_t thread = maker.Thread("t"), site = maker.Site(SiteKind::kOperator, "aten::add");
+  for (uint32_t i = 0; i < kOperators; ++i) maker.Event(thread, site, 10 * i, i % 5 == 0 ? 0 : 5);
+  const Trace trace = maker.Finish();
+
+  fakes::g_largest_bytes = 0;
+  const TopTable table = Top(trace, TopBy::kOperator);
+
+  CHECK(fakes::g_largest_bytes <= size_t{8} * kOperators);
+  REQUIRE(table.rows.size() == 1);
+  CHECK(table.rows[0].calls == kOperators);
+  CHECK(table.rows[0].cpu_p50_ns == 5);
+  CHECK(table.rows[0].gpu_p50_ns == 0);
+}
+
+TEST_CASE("quantiles of durations below and above 4 seconds are those of all", "[top]") {
+  Made made;
+  constexpr int64_t kSecond = 1'000'000'000;
+  made.maker.trace.window_end_ns = 100 * kSecond;
+  for (const int64_t duration_ns : {0 * kSecond, 1 * kSecond, 4 * kSecond, 5 * kSecond})
+    made.maker.Event(made.thread, made.linear, 10 * duration_ns, duration_ns);
+  const TopRow row = Row(Top(made.maker.Finish(), TopBy::kOperator), "aten::linear");
+  CHECK(row.cpu_p50_ns == kSecond * 5 / 2);
+  CHECK(row.cpu_p99_ns == 4 * kSecond + kSecond * 97 / 100);
 }
 
 }  // namespace pitot::test

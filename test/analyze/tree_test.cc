@@ -96,6 +96,11 @@ struct ImageServer {
     maker.Event(thread, wait, begin_ns, end_ns - begin_ns, context,
                 {static_cast<uint64_t>(kind), maker.String(resource), owner, request});
   }
+  void Release(uint32_t thread, const char* lock, int64_t at_ns, Context context) {
+    if (release == kNone)
+      release = maker.Site(SiteKind::kInstant, "release", {{"kind", ArgType::kUint}, {"resource", ArgType::kName}});
+    maker.Event(thread, release, at_ns, 0, context, {static_cast<uint64_t>(WaitKind::kLock), maker.String(lock)});
+  }
   Judgement Judge(uint32_t request) {
     maker.trace.window_end_ns = late_ns + 2'000 * kMs;
     maker.trace.depths = {{0, maker.trace.window_end_ns, Depth::kKernels}};
@@ -108,7 +113,7 @@ struct ImageServer {
 
   TraceMaker maker;
   model::Trace trace;
-  uint32_t http, other, third, loader, executor, wait, decode, forward, reload;
+  uint32_t http, other, third, loader, executor, wait, decode, forward, reload, release = kNone;
   int64_t late_ns = 0;
 };
 
@@ -227,6 +232,31 @@ TEST_CASE("a copy in the batch ahead is the root, and the request that it was ma
   CHECK(Has(json, "\"for_request\": \"0000000000000196\""));
 }
 
+TEST_CASE("a culprit has its labels, as far as they are not the victim's own", "[tree]") {
+  ImageServer server;
+  const int64_t at_ns = server.late_ns;
+  const uint32_t copier = server.Serve(server.other, "/segment", at_ns, at_ns + kMs, at_ns + 191 * kMs, false);
+  const uint32_t late = server.Serve(server.http, "/classify", at_ns + 2 * kMs, at_ns + 191 * kMs, at_ns + 197 * kMs);
+  const auto label = [&](uint32_t request, const char* key, const char* value) {
+    server.maker.trace.requests[request].labels.push_back({server.maker.String(key), server.maker.String(value)});
+  };
+  label(copier, "model", "resnet50");
+  label(copier, "tenant", "acme");
+  label(late, "model", "resnet50");
+  label(late, "tenant", "initech");
+  const Context context = {copier, server.BatchOf(copier)};
+  server.maker.Call(server.executor, "cudaMemcpy", at_ns + 4 * kMs, 183 * kMs, context, 0);
+  server.maker.Gpu(0, GpuKind::kMemcpy, "HtoD pageable", at_ns + 4 * kMs, 183 * kMs, 0, kNone, 700'000'000);
+
+  const Judgement judgement = server.Judge(late);
+  const std::string text = TextOf(judgement);
+  INFO(text);
+  CHECK(Has(text, ", for request 0000000000000196 (/segment, tenant acme); usually none."));
+  const std::string json = Unwrapped(VerdictJson(judgement.index, judgement.blame, judgement.verdict));
+  INFO(json);
+  CHECK(Has(json, "\"labels\": { \"model\": \"resnet50\", \"tenant\": \"acme\" }"));
+}
+
 TEST_CASE("what a batch ahead does usually is load, not its fault", "[tree]") {
   ImageServer server;
   // 40 come within 20 ms, 6 ms each.
@@ -252,6 +282,14 @@ TEST_CASE("what a batch ahead does usually is load, not its fault", "[tree]") {
             "because of load: none of the 36 batches ahead took longer than usual, and 35 requests that had come "
             "within 17.5 ms were ahead of it in queue \"images\" of 1 thread"));
   CheckSums(verdict);
+  Verdict one = verdict;
+  one.causes[0].by = {};
+  one.causes[0].by.request = 0;
+  one.causes[0].by_ns = one.causes[0].blame_ns / 2 + 1;
+  CHECK(Has(VerdictSentence(judgement.index, judgement.blame, one),
+            " ms of the wait were behind request 0000000000000100 (/c"));
+  one.causes[0].by_ns -= 2;
+  CHECK(!Has(VerdictSentence(judgement.index, judgement.blame, one), "of the wait were behind"));
 }
 
 TEST_CASE("members of its own batch were with it, and not ahead of it", "[tree]") {
@@ -379,6 +417,27 @@ TEST_CASE("a batch is compared with what the process learned before a window in 
   CHECK(root_of(31).kind == NodeKind::kLoad);  // the window has more, and they are all slow
 }
 
+TEST_CASE("without requests to compare with, a stay in a queue that is usual there is not the reason", "[tree]") {
+  const auto root_of = [](int64_t usual_ms) {
+    ImageServer server(0);
+    int64_t at_ns = 0;
+    for (int i = 0; i < 12; ++i, at_ns += 100 * kMs)
+      server.Serve(server.http, "/classify", at_ns, at_ns + (1 + usual_ms) * kMs, at_ns + (7 + usual_ms) * kMs);
+    server.late_ns = at_ns;
+    server.Serve(server.other, "/segment", at_ns, at_ns, at_ns + 45 * kMs);
+    const uint32_t late = server.Serve(server.http, "/classify", at_ns, at_ns + 46 * kMs, at_ns + 66 * kMs);
+    const Judgement judgement = server.Judge(late);
+    CHECK(judgement.verdict.level == analyze::Baseline::Level::kNone);
+    CheckSums(judgement.verdict);
+    INFO(TextOf(judgement));
+    CHECK(judgement.verdict.tree[0].excess_ns == judgement.verdict.latency_ns);
+    return judgement.verdict.root;
+  };
+  CHECK(root_of(40).blame == Blame::kHostOncpuFramework);
+  CHECK(root_of(40).hops == 0);
+  CHECK(root_of(1).hops == 1);
+}
+
 TEST_CASE("a holder of a lock that waits for a disk is followed to the disk", "[tree]") {
   ImageServer server;
   const int64_t at_ns = server.late_ns;
@@ -427,6 +486,71 @@ TEST_CASE("a thread that sleeps with a lock is the root, though its request wait
   CHECK(verdict.root.by.request == holder);
 }
 
+TEST_CASE("a thread that keeps a lock after it put its request in a queue is the root, and not the idle taker",
+          "[tree]") {
+  // The taker cannot take what is in the queue before the lock is free.
+  ImageServer server;
+  const int64_t at_ns = server.late_ns;
+  const uint32_t holder = server.Serve(server.other, "/segment", at_ns, at_ns + 90 * kMs, at_ns + 96 * kMs, false);
+  const Context context = {kNone, server.BatchOf(holder)};
+  server.Wait(server.executor, WaitKind::kQueue, "images", at_ns - 5 * kMs, at_ns + 90 * kMs, {});
+  server.Scope(server.executor, server.decode, at_ns + 90 * kMs, at_ns + 90 * kMs + 500 * kUs, context);
+  server.Scope(server.executor, server.forward, at_ns + 90 * kMs + 500 * kUs, at_ns + 96 * kMs, context);
+  const uint32_t late = server.Serve(server.http, "/classify", at_ns + 3 * kMs, at_ns + 101 * kMs, at_ns + 107 * kMs);
+  server.maker.trace.handoffs.back().enqueue_ns = at_ns + 92 * kMs;
+  server.Wait(server.http, WaitKind::kLock, "images", at_ns + 5 * kMs, at_ns + 91 * kMs, {late, kNone}, server.other,
+              holder);
+
+  const Judgement judgement = server.Judge(late);
+  const Verdict& verdict = judgement.verdict;
+  INFO(TextOf(judgement));
+
+  CheckSums(verdict);
+  CHECK(verdict.root.blame == Blame::kUntraced);
+  CHECK(verdict.root.hops == 1);
+  CHECK(verdict.root.by.request == holder);
+  CHECK(Has(TextOf(judgement), "(/segment), which did something unrecorded for"));
+}
+
+TEST_CASE("a request waits for the thread that put it in a queue as long as that keeps the queue's lock", "[tree]") {
+  for (const bool is_release_known : {false, true}) {
+    ImageServer server;
+    const int64_t at_ns = server.late_ns;
+    const uint32_t late = server.Serve(server.http, "/classify", at_ns, at_ns + 91 * kMs, at_ns + 97 * kMs);
+    const uint32_t other = server.Serve(server.other, "/segment", at_ns, at_ns + 98 * kMs, at_ns + 104 * kMs);
+    server.Wait(server.executor, WaitKind::kQueue, "images", at_ns - 5 * kMs, at_ns + 91 * kMs, {});
+    server.Wait(server.other, WaitKind::kLock, "images", at_ns + 5 * kMs, at_ns + 91 * kMs, {other, kNone}, server.http,
+                late);
+    if (is_release_known) server.Release(server.http, "images", at_ns + 90 * kMs, {late, kNone});
+
+    const Judgement judgement = server.Judge(late);
+    INFO(TextOf(judgement));
+
+    CHECK(judgement.blame.blame[Blame::kHandoff] == (is_release_known ? kMs : 0));
+    CHECK(judgement.blame.blame[Blame::kUntraced] == (is_release_known ? 89 : 90) * kMs);
+  }
+}
+
+TEST_CASE("a thread that waits for its request with a lock is followed to where the request is", "[tree]") {
+  ImageServer server;
+  const int64_t at_ns = server.late_ns;
+  const uint32_t ahead = server.Serve(server.third, "/segment", at_ns, at_ns + kMs, at_ns + 95 * kMs);
+  const uint32_t holder = server.Serve(server.other, "/segment", at_ns, at_ns + 95 * kMs, at_ns + 101 * kMs);
+  server.Wait(server.other, WaitKind::kFuture, "result", at_ns + 2 * kMs, at_ns + 101 * kMs, {holder, kNone});
+  const uint32_t late = server.Serve(server.http, "/classify", at_ns + 3 * kMs, at_ns + 110 * kMs, at_ns + 116 * kMs);
+  server.maker.trace.handoffs.back().enqueue_ns = at_ns + 104 * kMs;
+  server.Wait(server.http, WaitKind::kLock, "cache", at_ns + 5 * kMs, at_ns + 102 * kMs, {late, kNone}, server.other,
+              holder);
+
+  const Judgement judgement = server.Judge(late);
+  const Verdict& verdict = judgement.verdict;
+  INFO(TextOf(judgement));
+
+  CheckSums(verdict);
+  CHECK(verdict.root.hops == 2);
+  CHECK(verdict.root.by.batch == server.BatchOf(ahead));
+}
+
 TEST_CASE("GPU work without a usual time may be another's, and is half as sure as a root", "[tree]") {
   ImageServer server;
   const int64_t at_ns = server.late_ns;
@@ -443,6 +567,31 @@ TEST_CASE("GPU work without a usual time may be another's, and is half as sure a
 
   REQUIRE(verdict.root.blame == Blame::kGpuExecExpected);
   CHECK(verdict.root.confidence == Approx(verdict.causes.at(0).confidence / 2));
+}
+
+TEST_CASE("a wait until a thread at work for nobody notified it is followed to what kept that thread", "[tree]") {
+  const bool is_recorded = GENERATE(true, false);  // otherwise nothing says what the notifier did
+  ImageServer server;
+  const int64_t at_ns = server.late_ns;
+  const uint32_t holder = server.Handle(server.other, "/reload", at_ns, at_ns + 100 * kMs);
+  const uint32_t late = server.Serve(server.http, "/classify", at_ns, at_ns + 2 * kMs, at_ns + 90 * kMs, false);
+  const Context batch = {kNone, server.BatchOf(late)};
+  server.Scope(server.executor, server.forward, at_ns + 2 * kMs, at_ns + 3 * kMs, batch);
+  server.Wait(server.executor, WaitKind::kCondition, "tasks", at_ns + 3 * kMs, at_ns + 84 * kMs, batch, server.third);
+  server.Scope(server.executor, server.forward, at_ns + 84 * kMs, at_ns + 90 * kMs, batch);
+  if (is_recorded)
+    server.Wait(server.third, WaitKind::kLock, "tasks", at_ns + 3 * kMs, at_ns + 83 * kMs, {}, server.other, holder);
+  server.Wait(server.other, WaitKind::kIo, "journal", at_ns + kMs, at_ns + 82 * kMs, {holder, kNone});
+
+  const Judgement judgement = server.Judge(late);
+  const Verdict& verdict = judgement.verdict;
+  INFO(TextOf(judgement));
+  REQUIRE(verdict.kind == VerdictKind::kCauses);
+  CHECK(verdict.causes[0].blame == Blame::kHostBlockedUnknown);
+  CHECK(verdict.root.hops == (is_recorded ? 2 : 0));
+  CHECK(verdict.root.blame == (is_recorded ? Blame::kHostPagefaultIo : Blame::kHostBlockedUnknown));
+  if (is_recorded) CHECK(verdict.root.by.request == holder);
+  CheckSums(verdict);
 }
 
 TEST_CASE("a convoy of three is followed to its end, and named", "[tree]") {

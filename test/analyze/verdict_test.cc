@@ -3,8 +3,10 @@
 // Verdicts, case by case. For how often they are right see verdict_statistics_test.cc.
 #include "pitot/analyze/verdict.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <random>
@@ -16,6 +18,7 @@
 #include "analyze/unwrapped.h"
 #include "analyze/verdict/contradictions.h"
 #include "base/host_counters.h"
+#include "pitot/analyze/judgement.h"
 #include "pitot/wait.h"
 #include "serialize/sample_trace.h"
 
@@ -133,9 +136,11 @@ class Locking : public Route {
  public:
   static constexpr uint32_t kHolder = 0, kWaiter = 1;
   // `held_ns`: for so long from the beginning on, the thread `tid` had the interpreter (0: it is not known which).
-  explicit Locking(int64_t held_ns = 0, uint64_t tid = 77) {
+  // `file`: where waits are recorded; by default in Python.
+  explicit Locking(int64_t held_ns = 0, uint64_t tid = 77, const char* file = "pitot/c.h") {
     REQUIRE(maker_.Thread("http") == kWaiter);
     const uint32_t wait = maker_.WaitSite();
+    maker_.trace.sites[wait].file = maker_.String(file);
     for (int64_t ms = 0; ms < 100; ++ms)
       maker_.Event(kWaiter, wait, ms * kMs, kMs / 2, {},
                    {static_cast<uint64_t>(pitot::WaitKind::kLock), maker_.String("cache"),
@@ -984,6 +989,46 @@ TEST_CASE("a GPU wait in which the thread went on launching is not lost time, an
   CHECK(!names_wait(-5));
 }
 
+TEST_CASE("a wait for others lost no time as far as another wait went on meanwhile", "[verdict]") {
+  Route route;
+  route.LearnEach(
+      [](int i, BlameVector& blame) { blame[Blame::kHostPagefaultIo] = 20 * kMs + (i * 37 % 11 - 5) * 100 * kUs; });
+  const auto judge = [&](int64_t queued_ms, int64_t io_ms, int64_t code_ms) {
+    BlameVector slow = route.Typical();
+    slow[Blame::kQueueWaitOthers] += queued_ms * kMs;
+    slow[Blame::kHostPagefaultIo] = io_ms * kMs;
+    slow[Blame::kHostOncpuPre] += code_ms * kMs;
+    return route.Judge(route.Make(slow));
+  };
+  const auto excess_in_tree = [](const Verdict& verdict, Blame part) {
+    const auto found = std::find_if(verdict.tree.begin(), verdict.tree.end(),
+                                    [&](auto& node) { return node.parent == 0 && node.blame == part; });
+    return found == verdict.tree.end() ? 0 : found->excess_ns;
+  };
+
+  const Verdict both = judge(17, 12, 15);  // the answer came after 8 ms of the turn of others
+
+  REQUIRE(both.causes.size() == 2);
+  CHECK(both.causes[0].blame == Blame::kHostOncpuPre);
+  CHECK(both.root.blame == Blame::kHostOncpuPre);
+  CHECK(both.causes[1].blame == Blame::kQueueWaitOthers);
+  CHECK(both.causes[1].excess_ns == Approx(17 * kMs).epsilon(0.02));
+  CHECK(both.causes[1].lost_ns == Approx(9 * kMs).epsilon(0.05));
+  CHECK(excess_in_tree(both, Blame::kQueueWaitOthers) == both.causes[1].lost_ns);
+  int64_t sum_ns = 0;
+  for (const auto& node : both.tree) sum_ns += node.parent == 0 ? node.excess_ns : 0;
+  CHECK(sum_ns == both.latency_ns - both.typical_ns);
+
+  const Verdict whole = judge(17, 20, 15);  // nothing else went on
+  REQUIRE(whole.causes.size() == 2);
+  CHECK(whole.causes[0].blame == Blame::kQueueWaitOthers);
+  CHECK(whole.causes[0].lost_ns == whole.causes[0].excess_ns);
+
+  const Verdict nothing_lost = judge(8, 12, 5);
+  REQUIRE(nothing_lost.causes.size() == 1);
+  CHECK(nothing_lost.causes[0].blame == Blame::kHostOncpuPre);
+}
+
 TEST_CASE("recorded clocks say whether they were lower during a general slowdown", "[verdict]") {
   // The request is in the tenth second. A clock is sampled once a second.
   class Clocked : public Route {
@@ -1144,6 +1189,31 @@ TEST_CASE("a request in a backlog is compared with others of the whole trace, no
   };
   CHECK(typical_ns(40) == 10 * kMs);
   CHECK(typical_ns(14) == 14 * kMs);  // not more than 1.5 times as long: the moment is its measure
+}
+
+TEST_CASE("a fault that slows all requests for a while is not usual, however few others there are", "[verdict]") {
+  const auto judge = [](int requests, const std::function<bool(int)>& is_slow) {
+    TraceMaker maker;
+    maker.trace.window_end_ns = 1'000'000 * kMs;
+    const uint32_t thread = maker.Thread("http");
+    for (int i = 0; i < requests; ++i) {
+      const int64_t begin_ns = 100 * i * kMs, took_ns = (is_slow(i) ? 40 : 10) * kMs + i % 7;
+      const uint32_t row = maker.Request(0x1000 + i, "/classify", begin_ns, took_ns);
+      maker.Event(thread, 0, begin_ns, took_ns, {row, model::kNone});
+    }
+    maker.Site(SiteKind::kScope, "handle");
+    const model::Trace trace = maker.Finish();
+    Judgement judgement;
+    REQUIRE(JudgeRequest(trace, static_cast<uint32_t>(requests / 2), nullptr, &judgement).ok());
+    return judgement.verdict;
+  };
+  const Verdict all_slow = judge(400, [](int i) { return i >= 150 && i < 250; });
+  CHECK(all_slow.kind == VerdictKind::kCauses);
+  CHECK(all_slow.baseline_size == 300);
+  const Verdict some_slow = judge(400, [](int i) { return i % 4 == 0; });
+  CHECK(some_slow.baseline_size == 399);  // at any time: it is how the route is
+  CHECK(judge(90, [](int i) { return i >= 30 && i < 60; }).baseline_size == 60);
+  CHECK(judge(89, [](int i) { return i >= 30 && i < 60; }).baseline_size == 88);  // better than too few
 }
 
 TEST_CASE("slow neighbours are reported to be no measure", "[verdict]") {
@@ -1582,6 +1652,20 @@ TEST_CASE("where threads want the interpreter at once, a recorded wait may hide 
   CHECK(judge(9 * kMs).causes.empty());
 }
 
+TEST_CASE("a thread that runs no Python waits for no interpreter of its process", "[verdict]") {
+  const auto judge = [](int64_t held_ns, const char* file) {
+    Locking route(held_ns, 77, file);
+    route.Learn(512);
+    return JudgeWait(&route, 9 * kMs);
+  };
+  CHECK(judge(3 * kMs, "pitot/c.h").causes.empty());
+  for (const int64_t held_ns : {3 * kMs, 1'000 * kMs}) {
+    const Verdict verdict = judge(held_ns, "server.cc");
+    REQUIRE(verdict.causes.size() == 1);
+    CHECK(verdict.causes[0].confidence > 0.9);
+  }
+}
+
 TEST_CASE("a recorded wait is a cause only as far as it is longer than threads wake up late", "[verdict]") {
   const auto judge = [](int64_t wake_up_ns, int64_t longer_ns) {
     Locking route;
@@ -1865,7 +1949,8 @@ TEST_CASE("a largely usual part also has the limit of removing all of it", "[ver
     return std::pair(VerdictText(route.index, blame, verdict), VerdictJson(route.index, blame, verdict, nullptr, 0));
   };
   const auto [code, code_json] = judge(Blame::kHostOncpuFramework);
-  CHECK(pitot::test::Unwrapped(code).find("; without it the request would be at most 3.9 times as fast") !=
+  CHECK(pitot::test::Unwrapped(code).find(
+            "; if it took no time at all, the request would be at most 3.9 times as fast") !=
         std::string::npos);  // 27 ms, 20 of them
   CHECK(code_json.find("\"without_ns\": 7000000") != std::string::npos);
   CHECK(code_json.find("\"speedup_limit\": 3.857") != std::string::npos);
@@ -2034,10 +2119,11 @@ TEST_CASE("each part has the advice for its evidence", "[verdict]") {
   CHECK(named.find("page cache") == std::string::npos);
 }
 
-TEST_CASE("a verdict without causes has advice if it is a general slowdown", "[verdict]") {
+TEST_CASE("a verdict without causes has advice if it is a general slowdown, or more work", "[verdict]") {
   CHECK(std::string(AdviceFor(VerdictKind::kUniform).code) == "look_at_machine");
-  for (const VerdictKind kind : {VerdictKind::kCauses, VerdictKind::kMoreWork, VerdictKind::kDiffuse,
-                                 VerdictKind::kNotUnusual, VerdictKind::kUndetermined})
+  CHECK(std::string(AdviceFor(VerdictKind::kMoreWork).code) == "limit_work");
+  for (const VerdictKind kind :
+       {VerdictKind::kCauses, VerdictKind::kDiffuse, VerdictKind::kNotUnusual, VerdictKind::kUndetermined})
     CHECK(std::string(AdviceFor(kind).code).empty());
 }
 

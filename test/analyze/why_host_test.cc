@@ -10,6 +10,7 @@
 
 #include "analyze/blame/index_data.h"
 #include "analyze/blame_of.h"
+#include "analyze/verdict/place.h"
 #include "analyze/verdict/proof.h"
 #include "base/host_counters.h"
 #include "pitot/analyze/verdict.h"
@@ -385,12 +386,12 @@ TEST_CASE("a delay longer than the thread was off its CPU began before its readi
 }
 
 TEST_CASE("a batch's last wait for members that ended late waited for a CPU as far as its thread did", "[why]") {
-  const auto walk = [](int64_t delay_us) {
+  const auto walk = [](int64_t delay_us, int64_t last_us = 6'000) {
     Server server;
     const uint32_t batch = server.maker.Batch(11, "resnet50", server.http, 1'000 * kUs, 20'000 * kUs);
     server.maker.Member(batch, server.request, 1'000 * kUs);
-    server.Wait(WaitKind::kQueue, 1'000, 5'000);
-    server.Wait(WaitKind::kQueue, 5'000, 11'000);
+    server.Wait(WaitKind::kQueue, 1'000, 11'000 - last_us);
+    server.Wait(WaitKind::kQueue, 11'000 - last_us, 11'000);
     server.Scope(11'000, 21'000, server.decode);
     server.Look(1'000, 0, 0);
     server.Look(21'000, 10'000, delay_us);
@@ -398,7 +399,10 @@ TEST_CASE("a batch's last wait for members that ended late waited for a CPU as f
   };
   CHECK(walk(0) == "batch_window 4000; batch_window 6000; host_oncpu_framework 10000");
   CHECK(walk(2'500) == "batch_window 4000; batch_window 3500; host_runqueue 2500; host_oncpu_framework 10000");
-  CHECK(walk(9'000) == "batch_window 4000; host_runqueue 6000; host_oncpu_framework 10000");
+  CHECK(walk(5'800) == "batch_window 4000; batch_window 200; host_runqueue 5800; host_oncpu_framework 10000");
+  // It waited no more after it had woken up late: its time was up.
+  CHECK(walk(2'500, 100) == "batch_window 7500; host_runqueue 2400; host_runqueue 100; host_oncpu_framework 10000");
+  CHECK(walk(2'500, 2'701) == "batch_window 7299; batch_window 201; host_runqueue 2500; host_oncpu_framework 10000");
 }
 
 TEST_CASE("untraced time in which a thread got no CPU and never slept is run queue", "[why]") {
@@ -622,7 +626,8 @@ TEST_CASE("a thread without a CPU names the machine's reason: a hypervisor, a qu
     cause.blame = Blame::kHostRunqueue;
     cause.longest = {1};
     CHECK(verdict::ProofOf(server.index.data()->index, blame, cause, {}) == proof);
-    return EvidenceText(server.index, blame, cause);
+    return EvidenceText(server.index, blame, cause) +
+           verdict::QuotaText(server.index.data()->index, blame, cause.blame, 8'000 * kUs);
   };
   const std::string where = "in \"decode\" on http-1; shown by its ",
                     stolen = "on-CPU time: it neither slept nor was switched";
@@ -630,8 +635,12 @@ TEST_CASE("a thread without a CPU names the machine's reason: a hypervisor, a qu
   CHECK(evidence(0, base::kStolenTime, 240'000, analyze::Proof::kStolen) ==
         where + stolen + ", the hypervisor took 240.0 ms of the machine's CPUs around then");
   CHECK(evidence(9, base::kThrottledTime, 0, analyze::Proof::kNone) == where + "involuntary switches");
-  CHECK(evidence(9, base::kThrottledTime, 7'000, analyze::Proof::kQuota) ==
-        where + "involuntary switches, the CPU quota throttled the process for 7.00 ms meanwhile");
+  CHECK(evidence(9, base::kThrottledTime, 9'000, analyze::Proof::kQuota) ==
+        where +
+            "involuntary switches, the CPU quota throttled the process for 9.00 ms meanwhile, because the CPU quota "
+            "was used up");
+  CHECK(evidence(9, base::kThrottledTime, 3'000, analyze::Proof::kQuota) ==
+        where + "involuntary switches, the CPU quota throttled the process for 3.00 ms meanwhile");
 }
 
 }  // namespace pitot::test

@@ -312,8 +312,11 @@ TEST_CASE("a thread that slept while somebody unknown had the lock waited for it
 TEST_CASE("a wait that lasts on after the lock was free is not for the lock", "[why]") {
   Server server;
   const int64_t end_us = GENERATE(70'500, 90'000);
+  const bool is_notified = GENERATE(false, true);  // by a thread at work for nobody: that does not change it
+  const WaitKind kind = is_notified ? WaitKind::kCondition : WaitKind::kOther;
+  const uint64_t notifier = is_notified ? server.maker.trace.threads[server.other].number : 0;
   server.maker.Event(server.http, server.wait, 10'000 * kUs, (end_us - 10'000) * kUs, {server.request, kNone},
-                     {static_cast<uint64_t>(WaitKind::kOther), server.maker.String("reply"), 0, 0});
+                     {static_cast<uint64_t>(kind), server.maker.String("reply"), notifier, 0});
   server.Scope(server.http, end_us, 110'000, server.request);
   server.Hold(41, 30'000, 70'000);
 

@@ -1349,6 +1349,24 @@ TEST_CASE("a kernel's excess is its overlap with others' work, and the rest is u
   CHECK(blame.blame[Blame::kGpuExcessUnknown] == 45 * kUs);
 }
 
+TEST_CASE("a kernel of which the window has too few is compared with what the process learned before", "[why]") {
+  const auto unknown_us = [](const char* known, uint32_t much) {
+    Server server;
+    const uint32_t row = server.OnGpu(900);
+    server.Call("cudaLaunchKernel", 101, 102, {row, kNone});
+    server.Gpu("gemm", 140, 240);
+    server.Call("cudaStreamSynchronize", 103, 240, {row, kNone}, 0);
+    server.maker.trace.norms.push_back(
+        {model::NormKind::kGpuWork, Depth::kScopes, server.maker.String(known), much, 8, 10 * kUs, {}});
+    const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+    CHECK(blame.blame[Blame::kGpuExecExpected] + blame.blame[Blame::kGpuExcessUnknown] == 100 * kUs);
+    return blame.blame[Blame::kGpuExcessUnknown] / kUs;
+  };
+  CHECK(unknown_us("gemm", 0) == 90);
+  CHECK(unknown_us("gemm", 7) == 0);  // of another shape
+  CHECK(unknown_us("conv", 0) == 0);
+}
+
 TEST_CASE("a kernel's excess at a low clock is the clock's in proportion, and the rest is unknown", "[why]") {
   const auto excess = [](double low_mhz, int64_t last_us) {
     Server server;

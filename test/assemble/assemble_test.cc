@@ -108,7 +108,7 @@ struct CallsOf final : pitot::Collector {
 };
 Trace Assembled(const Snapshot& snapshot, CallsOf& calls) {
   pitot::Collector* const collectors[] = {&calls};
-  Trace trace = pitot::assemble::Assemble(snapshot, pitot::assemble::kUnbounded, collectors);
+  Trace trace = pitot::assemble::Assemble(snapshot, {}, collectors);
   CHECK(pitot::model::FindInconsistency(trace) == "");
   return trace;
 }
@@ -379,7 +379,7 @@ TEST_CASE("rows over the memory limit are left out, oldest first on each thread,
   const Snapshot snapshot = Of({first.Copy(1), second.Copy(2)});
 
   const Trace whole = pitot::assemble::Assemble(snapshot);
-  const Trace part = pitot::assemble::Assemble(snapshot, 20'000);
+  const Trace part = pitot::assemble::Assemble(snapshot, {20'000});
 
   CHECK(whole.losses.empty());
   CHECK(whole.events.size() + whole.handoffs.size() == 200);
@@ -408,7 +408,7 @@ TEST_CASE("open requests without room are counted, and none of them is reported 
   snapshot.open_requests.push_back({101, 100, 0, 0, nullptr});  // the reserve had no room for its words
   snapshot.open_requests.push_back({102, 100, 0, 0, nullptr});
 
-  const Trace trace = pitot::assemble::Assemble(snapshot, 50'000);
+  const Trace trace = pitot::assemble::Assemble(snapshot, {50'000});
 
   CHECK(pitot::model::FindInconsistency(trace) == "");
   CHECK(trace.requests.size() > 10);
@@ -528,6 +528,18 @@ TEST_CASE("events of a thread that exited in the window are lost if its ring was
     CHECK(trace.losses[0].events == 11);
     CHECK(trace.losses[1].begin_ns == 120);
     CHECK(trace.losses[1].events == 12);
+  }
+  SECTION("and those of the threads that had the ring before, of any thread until it began") {
+    snapshot.recycled = {recycled(3, 12, 120, 130)};
+    snapshot.recycled[0].had_former_threads = true;
+    snapshot.ring_counts.rings_recycled = 1;
+
+    const Trace trace = Assembled(snapshot);
+
+    REQUIRE(trace.losses.size() == 2);
+    CHECK(trace.losses[1].thread == kNone);
+    CHECK(trace.losses[1].begin_ns == 100);
+    CHECK(trace.losses[1].end_ns == 120);
   }
   SECTION("and the earlier ones together, if more rings were reused than are remembered") {
     snapshot.recycled = {recycled(7, 10, 120, 130)};

@@ -559,7 +559,7 @@ TEST_CASE("a call recorded on a thread is joined to the GPU activity that a coll
   for (const bool throws : {false, true}) {
     collector.throws = throws;
 
-    const Trace trace = pitot::assemble::Assemble(snapshot, pitot::assemble::kUnbounded, collectors);
+    const Trace trace = pitot::assemble::Assemble(snapshot, {}, collectors);
 
     CHECK(pitot::model::FindInconsistency(trace) == "");
     REQUIRE(trace.gpu.size() == 1);

@@ -53,6 +53,29 @@ TEST_CASE("C gets the depth and the cost of each depth", "[bindings]") {
   CHECK(of_c.depth_works_lost == 7);
 }
 
+TEST_CASE("C gets health", "[bindings]") {
+  pitot::Health health;
+  health.state = pitot::HealthState::kStalled;
+  health.requests_open = 1;
+  health.requests_waiting = 2;
+  health.request = 3;
+  health.open_ms = 4;
+  health.quiet_ms = 5;
+  std::strcpy(health.route, "/r");
+  std::strcpy(health.stage, "s");
+  std::strcpy(health.text, "t");
+  const pitot_health of_c = pitot::c::ToC(health);
+  CHECK(of_c.state == PITOT_HEALTH_STALLED);
+  CHECK(of_c.requests_open == 1);
+  CHECK(of_c.requests_waiting == 2);
+  CHECK(of_c.request == 3);
+  CHECK(of_c.open_ms == 4);
+  CHECK(of_c.quiet_ms == 5);
+  CHECK(of_c.route == std::string("/r"));
+  CHECK(of_c.stage == std::string("s"));
+  CHECK(of_c.text == std::string("t"));
+}
+
 TEST_CASE("C gets the number of folded incidents, and what became of verdicts", "[bindings]") {
   pitot::Stats stats{};
   stats.incidents_folded = 1;

@@ -72,6 +72,11 @@ static void UseEverythingWithNull(void) {
   CHECK("the cost of NULL is unknown", stats.recording_cpu_percent < 0 && stats.own_threads_cpu_percent < 0 &&
                                            !stats.depth_cost.is_known && !stats.depth_mean[3].is_known);
   CHECK("stats need room", pitot_recorder_stats(NULL, NULL, NULL, 0) == PITOT_INVALID_ARGUMENT);
+  pitot_health health;
+  health.size = sizeof health;
+  CHECK("health of no recorder is unknown", pitot_recorder_health(NULL, 10000, &health, NULL, 0) == PITOT_OK &&
+                                                health.state == PITOT_HEALTH_UNKNOWN && health.text[0] != '\0');
+  CHECK("health needs room", pitot_recorder_health(NULL, 10000, NULL, NULL, 0) == PITOT_INVALID_ARGUMENT);
   CHECK("a start needs a place for the handle", pitot_recorder_start(NULL, NULL, MESSAGE) == PITOT_INVALID_ARGUMENT);
   CHECK("NULL refuses a latency trigger", pitot_recorder_add_latency_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
   CHECK("NULL refuses a failure trigger", pitot_recorder_add_failure_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
@@ -263,7 +268,7 @@ static void AStructOfANewerHeaderWorksIfItsUnknownFieldsAreZero(void) {
   memset(&newer, 0xee, sizeof newer);
   pitot_options_init(&newer.known, sizeof newer);
   CHECK("init zeroes fields unknown to the library", newer.known.size == sizeof newer && newer.unknown == 0);
-  CHECK("init gives the defaults it knows", newer.known.memory_budget_bytes == 64u << 20);
+  CHECK("init gives the defaults it knows", newer.known.memory_budget_bytes == 128u << 20);
 
   pitot_recorder* recorder = NULL;
   newer.unknown = 1;
@@ -447,6 +452,7 @@ static void EveryFieldReachesTheLibrary(void) {
   memset(too_long, 'x', sizeof too_long - 1);
   REFUSES_OPTION(clock, 3);
   REFUSES_OPTION(incident_directory, too_long);
+  REFUSES_OPTION(black_box_directory, too_long);
   REFUSES_OPTION(memory_budget_bytes, 1);
   REFUSES_OPTION(max_ring_bytes, 1);
   REFUSES_OPTION(min_ring_bytes, 1);
@@ -464,6 +470,9 @@ static void EveryFieldReachesTheLibrary(void) {
   REFUSES_OPTION(depth, 256 + PITOT_DEPTH_KERNELS);  // not cut to eight bits, a valid depth
   REFUSES_OPTION(perfetto_file, 2);
   REFUSES_OPTION(accept_unsafe_directory, 2);
+  REFUSES_OPTION(handle_ends, 4);
+  REFUSES_OPTION(handle_ends, 256);  // not cut to eight bits, a valid value
+  REFUSES_OPTION(end_grace_ms, 0);
   REFUSES_OPTION(language, 3);
   REFUSES_OPTION(language, -1);
 

@@ -17,6 +17,7 @@ import pickle
 import queue
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -535,6 +536,19 @@ class Triggers(WithFolder):
             stats = self.start().stats()
         self.assertEqual((stats.incidents_folded, stats.verdicts_given, stats.samples_failed), (1, 2, 10))
 
+    def test_health_says_what_a_request_is_about(self):
+        recorder = self.start()
+        self.assertEqual(recorder.health()[:3], (pitot.HealthState.IDLE, 0, 0))
+        with pitot.Request("/generate") as request:
+            request.stage("prefill")
+            health = recorder.health()
+            self.assertEqual((health.state, health.route, health.stage), (pitot.HealthState.PROGRESSING, "/generate", "prefill"))
+            stalled = recorder.health(stalled_after_ms=0)
+            self.assertEqual((stalled.state, stalled.requests_open), (pitot.HealthState.STALLED, 1))
+            self.assertIn("of /generate (open ", stalled.text)
+        recorder.stop()
+        self.assertEqual(recorder.health().state, pitot.HealthState.UNKNOWN)
+
     def test_the_hook_for_verdicts_has_every_file(self):
         recorder = self.start()
         told = []
@@ -992,6 +1006,38 @@ assert recorder.status
         self.assertEqual(run_python(code, PYTHONWARNINGS="ignore:This process:DeprecationWarning"), (0, ""))
 
 
+class Ends(WithFolder):
+    def incidents_after(self, code):
+        """The status and output of a process with a recorder that has fired, and its number of incidents."""
+        before = len(os.listdir(self.folder))
+        start = f"""
+import faulthandler, os, signal, pitot
+def start():
+    recorder = pitot.start({self.folder!r}, post_window_ms=60000, handle_ends=pitot.Ends.ALL, end_grace_ms=20000)
+    assert recorder.status, recorder.status
+    assert recorder.trigger()
+"""
+        status, output = run_python(start + code)
+        return status, output, len(os.listdir(self.folder)) - before
+
+    def test_sigterm_writes_what_fired_and_ends_the_process(self):
+        self.assertEqual(self.incidents_after("start(); os.kill(os.getpid(), signal.SIGTERM); signal.pause()"),
+                         (-signal.SIGTERM, "", 1))
+
+    def test_a_handler_in_python_stays(self):
+        code = "start(); signal.signal(signal.SIGTERM, lambda *_: os._exit(5)); os.kill(os.getpid(), signal.SIGTERM)"
+        self.assertEqual(self.incidents_after(code)[0], 5)
+
+    def test_faulthandler_works_whichever_is_first(self):
+        for order in ("faulthandler.enable(); start(); ", "start(); faulthandler.enable(); "):
+            with self.subTest(order):
+                status, output, incidents = self.incidents_after(order + "os.abort()")
+                self.assertEqual((status, output.count("Fatal Python error: Aborted")), (-signal.SIGABRT, 1), output)
+                self.assertEqual(incidents, 1)
+                status, output, _ = self.incidents_after(order + "import ctypes; ctypes.string_at(0)")
+                self.assertEqual((status, output.count("Fatal Python error: Segmentation fault")), (-signal.SIGSEGV, 1), output)
+
+
 class Cupti(WithFolder):
     CODE = "import pitot._cupti as c; print(c.find())"
 
@@ -1040,7 +1086,8 @@ class Library(unittest.TestCase):
     def test_structs_have_the_librarys_layout(self):
         with open(os.path.join(ROOT, "test", "golden", "c_abi.txt"), encoding="utf-8") as file:
             lines = file.read()
-        structs = {"pitot_options": lib.Options, "pitot_stats": _recorder.StatsStruct, "pitot_incident": lib.IncidentStruct,
+        structs = {"pitot_options": lib.Options, "pitot_stats": _recorder.StatsStruct, "pitot_health": _recorder.HealthStruct,
+                   "pitot_incident": lib.IncidentStruct,
                    "pitot_overhead": lib.OverheadStruct,
                    "pitot_cupti": lib.Cupti, "pitot_counters": lib.Counters, "pitot_cuda_calls": lib.CudaCalls,
                    "pitot_cuda_events": lib.CudaEvents,

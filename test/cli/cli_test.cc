@@ -173,7 +173,7 @@ TEST_CASE("a gzipped dump is read as a plain one", "[cli]") {
   CHECK_FALSE(packed.out.empty());
 }
 
-TEST_CASE("of a gzipped dump that was cut short, what was whole is read", "[cli]") {
+TEST_CASE("what is whole in a gzipped dump that was cut short is read", "[cli]") {
   Folder folder;
   folder.Write("dump.pitot", Dump());
   REQUIRE(system(("gzip -1 " + (folder / "dump.pitot")).c_str()) == 0);
@@ -673,6 +673,27 @@ TEST_CASE(
               result.out.substr(rest + 2, appendix + line.size() - rest - 2) + result.out.substr(tables));
   CHECK(folder.Run("report dump.pitot -o report.txt").exit_code == 0);
   CHECK(ReadFile(folder / "report.txt") == result.out);
+}
+
+TEST_CASE("report judges the request given by --request, as text and as a page", "[cli]") {
+  Folder folder;
+  folder.Write("dump.pitot", Dump());
+
+  CHECK(folder.Run("report dump.pitot --request 105").out.find("Request 0000000000000105 (/classify) took") == 0);
+  const Result page = folder.Run("report dump.pitot --request 105 --html");
+  CHECK(page.exit_code == 0);
+  CHECK(page.out.find("<h1>Request 0000000000000105 (/classify) took") != std::string::npos);
+  const Result none = folder.Run("report dump.pitot --request beef");
+  CHECK(none.exit_code == 1);
+  CHECK(none.out.empty());
+  CHECK(none.err.find("beef") != std::string::npos);
+
+  pitot::model::Trace trace = incident::MakeTrace();
+  for (pitot::model::RequestRow& request : trace.requests) request.begin_known = request.id != 0x105;
+  folder.Write("cut.pitot", Dump(trace));
+  const Result cut = folder.Run("report cut.pitot --request 105");
+  CHECK(cut.exit_code != 0);
+  CHECK(!cut.err.empty());
 }
 
 TEST_CASE("the evidence of a verdict agrees with a39 on losses outside the request's time", "[cli]") {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analyze/decode_server.h"
+#include "analyze/prompt_server.h"
 #include "analyze/small_server.h"
 #include "base/columns.h"
 #include "cli/folder.h"
@@ -429,6 +430,31 @@ TEST_CASE("why and report explain the late token of the incident", "[cli]") {
   CHECK(Contains(why, "  100.0 ms between two tokens (p100; typical of this route: 10.0)\n"));
   CHECK(report.find(why.substr(0, why.find("\n\n"))) == 0);  // the sentence and the tree
   CHECK(Contains(page, "; 10.0 ms is typical of this route."));
+}
+
+TEST_CASE("why judges a first token by those that the dump has from before its window", "[cli]") {
+  const Folder folder;
+  constexpr uint32_t kFramework = 7;  // Blame::kHostOncpuFramework
+  prompt_server::PromptServer server(5);
+  server.ServeLate();
+  for (int64_t i = 0; i < 64; ++i)
+    server.maker.trace.norms.push_back({pitot::model::NormKind::kFirstToken,
+                                        pitot::Depth::kScopes,
+                                        server.maker.String("/generate"),
+                                        0,
+                                        1,
+                                        20'000'000 + i,
+                                        {{kFramework, 20'000'000 + i}}});
+  folder.Write("dump.pitot", Dump(server.Finish()));
+
+  const Result result = folder.Run("why dump.pitot --json");
+
+  REQUIRE(result.exit_code == 0);
+  const auto verdict = nlohmann::json::parse(result.out);
+  CHECK(verdict["verdict"] == "causes");
+  CHECK(verdict["baseline"]["requests"] == 64);
+  CHECK(verdict["baseline"]["is_kept"] == true);
+  CHECK(verdict["causes"][0]["blame"] == "host_pagefault_io");
 }
 
 TEST_CASE("why takes a token by its number, and reports the number of tokens if it does not exist", "[cli]") {

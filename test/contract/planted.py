@@ -152,6 +152,10 @@ class Planted(unittest.TestCase):
         source = self.write("bad.cc", gate + 'extern "C" void WithScope(int a) { if (a && pitot::g_gate) pitot::Record(); Work(a); }\n')
         self.assert_fails("branches before it has read the gate", "codegen.py", "off", COMPILER, OBJDUMP, self.folder.name, source)
 
+    def test_a_recording_macro_with_more_instructions(self):
+        source = self.write("bad.cc", 'void Work(int);\nextern "C" void WithScope(int a) { Work(a); }\n')
+        self.assert_fails("WithScope: ", "codegen.py", "on", COMPILER, OBJDUMP, self.folder.name, source)
+
 
 if __name__ == "__main__":
     if len(sys.argv) > 2:

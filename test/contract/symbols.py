@@ -6,7 +6,8 @@ imports   No function that ends the process or prints. `std::terminate` and `__c
           refers to them if it calls one that may throw. So are `std::__throw_*`: libstdc++'s containers refer to them, and
           their exceptions are caught at the library's border, because the host always survives.
           Only pitot::nvtx may set a variable of the environment, for capturing. pitot::cupti and pitot::cuda_events may
-          register a function that lets go of the driver before the process ends.
+          register a function that lets go of the driver before the process ends. Only pitot::core may install handlers, for
+          Options::handle_ends.
 exports   Only pitot::v1, pitot_process and, from pitot::nvtx, the functions that NVTX looks up. In an archive,
           instantiations of libstdc++'s templates are visible (weak); the shared libraries' version script hides them, too.
           Symbols that the shared libraries take from each other are exported with the version PITOT_PRIVATE.
@@ -24,7 +25,7 @@ import common
 
 # kill() is allowed: with signal 0 it asks whether a process lives.
 FORBIDDEN = re.compile(
-    r"^(abort|_?exit|_Exit|quick_exit|at_quick_exit|atexit|__cxa_atexit|__assert_fail|__assert_perror_fail|raise|"
+    r"^(abort|_?exit|_Exit|quick_exit|at_quick_exit|atexit|on_exit|__cxa_atexit|__assert_fail|__assert_perror_fail|raise|"
     r"system|setenv|putenv|unsetenv|signal|sigaction|"
     r"(__)?v?f?printf(_chk)?|v?dprintf|__v?dprintf_chk|f?puts(_unlocked)?|f?putc(har)?(_unlocked)?|fwrite|perror|psignal|"
     r"syslog|stdout|stderr|"
@@ -40,7 +41,7 @@ AT_LOAD = re.compile(r"^\.(preinit_array|init_array|ctors|fini_array|dtors|init|
 
 
 # Imports that one library may have and the others may not; its code gives the reason.
-ALLOWED = {"pitot_nvtx": {"setenv"}, "pitot_counters": {"atexit"}, "pitot_cupti": {"atexit"}, "pitot_cuda_events": {"atexit"}}
+ALLOWED = {"pitot_trace": {"sigaction"}, "pitot_core": {"sigaction", "on_exit"}, "pitot_nvtx": {"setenv"}, "pitot_counters": {"atexit"}, "pitot_cupti": {"atexit"}, "pitot_cuda_events": {"atexit"}}
 
 
 def is_forbidden(path, name):

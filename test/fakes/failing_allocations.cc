@@ -8,11 +8,14 @@ namespace fakes {
 
 thread_local constinit int t_until_failure = -1;
 constinit std::atomic<size_t> g_refused_bytes{0};
+constinit std::atomic<size_t> g_largest_bytes{0};
 
 }  // namespace fakes
 
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   if (size != 0 && size == fakes::g_refused_bytes.load()) return nullptr;
+  for (size_t largest = fakes::g_largest_bytes; size > largest;)
+    if (fakes::g_largest_bytes.compare_exchange_weak(largest, size)) break;
   const bool fails = fakes::t_until_failure >= 0 && fakes::t_until_failure-- == 0;
   return fails ? nullptr : std::malloc(size != 0 ? size : 1);
 }

@@ -13,6 +13,8 @@ namespace fakes {
 extern thread_local int t_until_failure;
 // Allocations of this size fail, on all threads; 0: none.
 extern std::atomic<size_t> g_refused_bytes;
+// The largest allocation since this was set to 0, on any thread.
+extern std::atomic<size_t> g_largest_bytes;
 
 }  // namespace fakes
 

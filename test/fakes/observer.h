@@ -4,6 +4,7 @@
 #ifndef PITOT_TEST_FAKES_OBSERVER_H_
 #define PITOT_TEST_FAKES_OBSERVER_H_
 
+#include <atomic>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -34,6 +35,7 @@ class Observer final : public pitot::trace::RequestObserver {
     const std::lock_guard lock(mutex_);
     tokens_.push_back({request.id, gap_ns, request.output_tokens});
   }
+  void OnWork() noexcept override { ++works_; }
   uint64_t LateAfterNs(const char* route) noexcept override {
     return late_route.empty() || late_route == route ? late_after_ns : 0;
   }
@@ -47,6 +49,8 @@ class Observer final : public pitot::trace::RequestObserver {
     return tokens_;
   }
 
+  int works() const { return works_; }  // calls of OnWork
+
   uint64_t late_after_ns = 0;
   std::string late_route;  // "": every route
 
@@ -54,6 +58,7 @@ class Observer final : public pitot::trace::RequestObserver {
   mutable std::mutex mutex_;
   std::vector<Finished> finished_;
   std::vector<Tokens> tokens_;
+  std::atomic<int> works_{0};
 };
 
 }  // namespace fakes

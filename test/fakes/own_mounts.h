@@ -5,7 +5,10 @@
 #define PITOT_TEST_FAKES_OWN_MOUNTS_H_
 
 #include <sched.h>
+#include <signal.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -32,6 +35,21 @@ inline bool EnterOwnMounts() {
       return false;
   }
   return mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+}
+
+// Goes on in a child: the first process of a namespace of its own, with its own /proc, as in a container. Its parent
+// waits for it. False: the machine does not allow it.
+inline bool EnterOwnProcesses() {
+  if (!EnterOwnMounts() || unshare(CLONE_NEWPID) != 0) return false;
+  const pid_t child = fork();
+  if (child > 0) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+  }
+  if (child < 0) return false;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  return mount("proc", "/proc", "proc", 0, nullptr) == 0;
 }
 
 // Checks that `body` returns 0 in such a child. Warns if the machine does not allow one.

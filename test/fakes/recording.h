@@ -49,7 +49,7 @@ class Recording {
 
   bool ok() const { return ok_; }
   bool slow_clock() const { return slow_clock_; }
-  uint64_t Now() const { return pitot::detail::Clock(slow_clock_ ? 1 : 0); }
+  uint64_t Now() const { return pitot::trace::NowTicks(slow_clock_); }
   const pitot::trace::ClockReading& start() const { return start_; }
   pitot::snapshot::Reserve reserve() const { return reserve_.Whole(); }
 

@@ -69,6 +69,31 @@ TEST_CASE("rounds stop with the work", "[governor]") {
   CHECK(governor->GetReport().rounds_begun == rounds);
 }
 
+TEST_CASE("without work, ticks when something is due are as good as ticks every 10 ms", "[governor]") {
+  const auto always = Governor::Make({}), rarely = Governor::Make({});
+  Server server({}, 1), same({}, 1);
+  server.Run(always.get(), 120);
+  same.Run(rarely.get(), 120);
+  int64_t now = server.now_ns();
+  int ticks = 0;
+  always->Arm(now, now + 55 * kMs), rarely->Arm(now, now + 55 * kMs);
+  CHECK(rarely->DueNs() == now + 55 * kMs);
+  for (int64_t i = 0; i < 6000; ++i) {
+    now += kTick;
+    const Depth depth = always->Tick(now);
+    if (now < rarely->DueNs()) continue;
+    ++ticks;
+    REQUIRE(rarely->Tick(now) == depth);
+  }
+
+  CHECK(rarely->DueNs() == kLatest);
+  CHECK(ticks < 100);
+  const Report a = always->GetReport(), b = rarely->GetReport();
+  CHECK(b.rounds_begun == a.rounds_begun);
+  CHECK(b.rounds_void == a.rounds_void);
+  CHECK(b.depth == a.depth);
+}
+
 TEST_CASE("arming means full depth at once, until its end, and voids the round", "[governor]") {
   const auto governor = Governor::Make({});
   Server server({}, 1);

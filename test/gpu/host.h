@@ -21,7 +21,7 @@ namespace gpu {
 struct GpuHost : session_test::Host {
   explicit GpuHost(pitot::Depth depth) {
     options.depth = depth;
-    options.memory_budget_bytes = 256 << 20;
+    options.memory_budget_bytes = 512 << 20;
     options.max_ring_bytes = 16 << 20;
     options.pre_window_ms = 60'000;
   }

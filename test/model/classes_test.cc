@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/call_class.h"
+#include "fakes/failing_allocations.h"
 #include "serialize/sample_trace.h"
 
 namespace pitot::test {
@@ -15,6 +16,7 @@ using model::HostClass;
 using model::Intervals;
 using model::IntervalSets;
 using model::kNone;
+using model::ThreadSets;
 using model::Trace;
 
 namespace {
@@ -212,9 +214,25 @@ TEST_CASE("host classes contain threads' work, but neither steps nor Python's fr
   CHECK(sets.Host(HostClass::kApi) == Intervals{{310, 320}});
   CHECK(sets.Host(HostClass::kAllocation) == Intervals{{320, 330}});
   CHECK(sets.Host(HostClass::kSynchronization) == Intervals{{330, 340}});
-  CHECK(HostSetsOf(trace, thread)[0] == Intervals{{330, 340}});
-  CHECK(HostSetsOf(trace, thread)[3] == Intervals{{200, 250}});
-  CHECK(HostSetsOf(trace, kNone)[0].empty());
+  const ThreadSets threads(trace);
+  CHECK(threads.Of(thread)[0] == Intervals{{330, 340}});
+  CHECK(threads.Of(thread)[3] == Intervals{{200, 250}});
+  CHECK(threads.Of(kNone)[0].empty());
+}
+
+TEST_CASE("the sets of a thread take nothing for each site of the trace", "[classes]") {
+  TraceMaker maker;
+  maker.trace.window_end_ns = 1000;
+  const uint32_t thread = maker.Thread("t");
+  for (int i = 0; i < 20000; ++i) maker.Site(SiteKind::kOperator, std::to_string(i));
+  maker.Event(thread, maker.Site(SiteKind::kOperator, "aten::add"), 300, 50);
+  const Trace trace = maker.Finish();
+  const ThreadSets threads(trace);
+
+  fakes::g_largest_bytes = 0;
+  CHECK(threads.Of(thread)[static_cast<size_t>(HostClass::kOperator)] == Intervals{{300, 350}});
+
+  CHECK(fakes::g_largest_bytes <= 1024);
 }
 
 }  // namespace pitot::test

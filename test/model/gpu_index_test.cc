@@ -88,6 +88,9 @@ TEST_CASE("sets of intervals are united, cut and subtracted moment by moment", "
     const Intervals a = model::Union(some), b = model::Union(others);
     REQUIRE(IsSet(a));
     REQUIRE(Moments(a) == Moments(some));
+    std::vector<Interval> added;
+    for (const Interval& interval : some) model::AddTo(&added, interval);
+    REQUIRE(model::Union(added) == a);
     REQUIRE(model::TotalNs(a) == static_cast<int64_t>(Moments(some).size()));
     std::set<int64_t> both, rest;
     for (const int64_t ns : Moments(a)) (Moments(b).count(ns) != 0 ? both : rest).insert(ns);
@@ -96,6 +99,16 @@ TEST_CASE("sets of intervals are united, cut and subtracted moment by moment", "
     REQUIRE(IsSet(model::Difference(a, b)));
     REQUIRE(Moments(model::Difference(a, b)) == rest);
   }
+}
+
+TEST_CASE("intervals that touch the one before take no memory of their own", "[index]") {
+  std::vector<Interval> added;
+  model::AddTo(&added, {0, 10});
+  model::AddTo(&added, {2, 5});
+  model::AddTo(&added, {10, 12});
+  model::AddTo(&added, {20, 30});
+  model::AddTo(&added, {19, 21});
+  CHECK(added == std::vector<Interval>{{0, 12}, {20, 30}, {19, 21}});
 }
 
 TEST_CASE("the GPU time of a batch with only spans is their union, and its members' shares are marked", "[index]") {

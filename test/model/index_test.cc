@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "fakes/failing_allocations.h"
+#include "model/flatten.h"
 #include "serialize/sample_trace.h"
 
 namespace pitot::test {
@@ -121,6 +123,45 @@ TEST_CASE("a hundred thousand nested scopes are flattened without recursion", "[
   for (int64_t i = 0; i < kDepth; ++i) maker.Event(thread, site, i, 4 * kDepth - 2 * i);
   const Trace trace = maker.Finish();
   CHECK(model::ThreadFlatten(trace).Thread(thread).size() == 2 * kDepth - 1);
+}
+
+TEST_CASE("the segments of a thread are visited with memory for its open scopes only", "[index]") {
+  TraceMaker maker;
+  constexpr uint32_t kScopes = 20000;
+  maker.trace.window_end_ns = 10 * kScopes;
+  const uint32_t thread = maker.Thread("t"), site = maker.Site(SiteKind::kScope, "s");
+  for (uint32_t i = 0; i < kScopes; ++i) {
+    maker.Event(thread, site, 10 * i, 8);
+    maker.Event(thread, site, 10 * i + 2, 4);
+  }
+  const Trace trace = maker.Finish();
+  std::vector<Segment> visited;
+  visited.reserve(3 * kScopes);
+
+  fakes::g_largest_bytes = 0;
+  model::VisitSegments(trace, thread, {0, 10 * kScopes}, [&](const Segment& segment) { visited.push_back(segment); });
+
+  CHECK(fakes::g_largest_bytes <= 1024);
+  REQUIRE(visited.size() == size_t{3} * kScopes);
+  CHECK(visited[4].begin_ns == 12);
+  CHECK(visited[4].end_ns == 16);
+}
+
+TEST_CASE("scopes that overlap in a chain are forgotten once they have ended", "[index]") {
+  TraceMaker maker;
+  constexpr uint32_t kScopes = 20000;
+  maker.trace.window_end_ns = 10 * kScopes + 5;
+  const uint32_t thread = maker.Thread("t"), site = maker.Site(SiteKind::kScope, "s");
+  for (uint32_t i = 0; i < kScopes; ++i) maker.Event(thread, site, 10 * i, 15);
+  const Trace trace = maker.Finish();
+  int64_t ns = 0;
+
+  fakes::g_largest_bytes = 0;
+  model::VisitSegments(trace, thread, {0, 10 * kScopes + 5},
+                       [&](const Segment& segment) { ns += segment.end_ns - segment.begin_ns; });
+
+  CHECK(fakes::g_largest_bytes <= 1024);
+  CHECK(ns == 10 * kScopes + 5);
 }
 
 TEST_CASE("the request index finds the rows of a request", "[index]") {

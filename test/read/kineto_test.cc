@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include <catch2/catch.hpp>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -312,6 +313,36 @@ TEST_CASE("a file that is not a trace is refused with a reason", "[kineto]") {
   CHECK(reason("PITOT") == "it is not JSON");
   CHECK(reason("{\"a\":1}") == "it has no traceEvents");
   CHECK(reason("{\"a\":1,") == "it ends before its events begin");
+}
+
+TEST_CASE("events in any order are sorted, each with all it has", "[kineto]") {
+  std::mt19937 random(7);
+  std::string events;
+  for (int i = 0; i < 500; ++i) {
+    const std::string begin = std::to_string(random() % 200 + 1), duration = std::to_string(random() % 9);
+    const std::string thread = std::to_string(random() % 5), name = thread + " " + begin + " " + duration;
+    const std::string where = R"("pid":10,"tid":)" + thread + ",\"ts\":" + begin + ",\"dur\":" + duration;
+    events += Event("cpu_op", name, where + R"(,"args":{"Input Dims":[[)" + begin + "]]}") + "," +
+              Event("cuda_runtime", name, where) + ",";
+  }
+
+  const Read read = ParseEvents(events);
+
+  const Trace& trace = read.trace;
+  const auto name_of = [&](uint32_t thread, int64_t begin_ns, int64_t duration_ns) {
+    return std::to_string(trace.threads[thread].tid) + " " + std::to_string(begin_ns / 1000) + " " +
+           std::to_string(duration_ns / 1000);
+  };
+  REQUIRE(trace.events.size() == 500);
+  REQUIRE(trace.calls.size() == 500);
+  for (uint32_t row = 0; row < 500; ++row) {
+    const auto& of = trace.events;
+    REQUIRE(trace.EventName(row) == name_of(of.thread[row], of.begin_ns[row], of.duration_ns[row]));
+    REQUIRE(trace.strings[static_cast<uint32_t>(trace.arg_values[of.args[row]])] ==
+            "[[" + std::to_string(of.begin_ns[row] / 1000) + "]]");
+    const auto& calls = trace.calls;
+    REQUIRE(trace.strings[calls.name[row]] == name_of(calls.thread[row], calls.begin_ns[row], calls.duration_ns[row]));
+  }
 }
 
 TEST_CASE("a million names of threads without events do not become rows", "[kineto]") {

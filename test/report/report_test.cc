@@ -548,9 +548,10 @@ TEST_CASE("each kind of loss has a remedy", "[report]") {
   using model::LossReason;
   const std::string said = "to lose less ";
 
-  CHECK(Has(with(LossReason::kOverwritten), said + "overwritten a larger Options::memory_budget_bytes, half of which"));
+  CHECK(Has(with(LossReason::kOverwritten),
+            said + "overwritten a larger Options::memory_budget_bytes, a quarter of which"));
   CHECK(Has(with(LossReason::kCopying),
-            said + "overwritten in copy a larger Options::memory_budget_bytes, half of which"));
+            said + "overwritten in copy a larger Options::memory_budget_bytes, a quarter of which"));
   CHECK(Has(with(LossReason::kReserve), said + "no room a larger Options::memory_budget_bytes"));
   CHECK(Has(with(LossReason::kRefused), said + "no ring a larger Options::memory_budget_bytes"));
   CHECK(Has(with(LossReason::kRecycled), said + "ring reused a larger Options::memory_budget_bytes"));
@@ -1119,6 +1120,7 @@ TEST_CASE("a report has the causes of stopped threads, the longest waits for a C
   add("host: CPU pressure (some)", 0, 250'000'000);
   add("host: I/O pressure (some)", 0, 0);
   add("host: I/O pressure (full)", 0, 0);
+  add("host: resident memory", 64 << 20, 512 << 20);
   add("host: mean CPU frequency", 2400, 1800);
   add("host: lowest CPU frequency", 2400, 1200);
   trace.threads[1].tid = 71;
@@ -1134,6 +1136,7 @@ TEST_CASE("a report has the causes of stopped threads, the longest waits for a C
   CHECK(Has(line, "HOST process went to sleep 1,240 times, lost its CPU 2 times; 3 page faults waited for a disk"));
   CHECK(Has(line, "CPU quota throttled for 42.7 ms in 4 periods"));
   CHECK(Has(line, "pressure CPU 25.0 %, I/O 0.0 % (all at once 0.0 %) of the window"));
+  CHECK(Has(line, "memory 512 MiB resident (64 MiB..512 MiB in the window)"));
   CHECK(Has(line, "CPU clocks mean 1800 MHz (1800..2400), the lowest CPU's 1200 MHz"));
   CHECK(Has(line, "threads, by wait for a CPU run queue on CPU slept lost CPU disk faults " +
                       std::string(trace.strings[trace.threads[2].name]) + " #3 3.00 ms 20.0 ms - 5 - " +

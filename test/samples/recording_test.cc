@@ -109,8 +109,8 @@ TEST_CASE("threads that run a network have larger rings, unless the host said wh
   CHECK(larger.max_ring_bytes > defaults.max_ring_bytes);
   CHECK(larger.memory_budget_bytes >= 12 * larger.max_ring_bytes);
   pitot::Options own;
-  own.memory_budget_bytes = 128 << 20;
-  CHECK(server_common::WithRoomForOperators(own).memory_budget_bytes == 128 << 20);
+  own.memory_budget_bytes = 96 << 20;
+  CHECK(server_common::WithRoomForOperators(own).memory_budget_bytes == 96 << 20);
   CHECK(server_common::WithRoomForOperators(own).max_ring_bytes == defaults.max_ring_bytes);
   pitot::Options small;
   small.max_ring_bytes = 1 << 16;

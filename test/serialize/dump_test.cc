@@ -11,6 +11,7 @@
 #include <set>
 #include <tuple>
 
+#include "fakes/failing_allocations.h"
 #include "fakes/string_sink.h"
 #include "golden.h"
 #include "google/protobuf/descriptor.h"
@@ -483,19 +484,93 @@ TEST_CASE("a dump that cannot be written returns an error", "[dump]") {
   CHECK(MakeDumpSerializer()->Serialize(SampleTrace(), sink).code() == StatusCode::kIoError);
 }
 
+namespace {
+
+// A file of these bytes, for as long as this lives.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& bytes) {
+    const int file = mkstemp(path_);
+    REQUIRE(file >= 0);
+    REQUIRE(write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+    close(file);
+  }
+  ~TemporaryFile() { unlink(path_); }
+  const char* path() const { return path_; }
+
+ private:
+  char path_[32] = "/tmp/pitot_dump_test_XXXXXX";
+};
+
+Result ReadFile(const std::string& bytes) {
+  const TemporaryFile file(bytes);
+  Result result;
+  result.status = ReadDump(file.path(), &result.trace, &result.report);
+  return result;
+}
+
+// The dump's chunks before the trailer, then `count` chunks of an unknown type with 1 MiB each, then the trailer.
+std::string WithUnknown(const std::string& dump, uint32_t count) {
+  std::string longer;
+  uint32_t sequence = 0;
+  for (const Chunk& chunk : Chunks(dump)) {
+    if (chunk.type == Type(dump_format::ChunkType::kTrailer)) {
+      for (uint32_t i = 0; i < count; ++i) longer += Frame(99, sequence++, std::string(1 << 20, '\x89'));
+      proto::Trailer trailer;
+      trailer.ParseFromString(chunk.payload);
+      trailer.set_chunks(trailer.chunks() + count);
+      longer += Frame(chunk.type, sequence++, trailer.SerializeAsString());
+    } else {
+      longer += Frame(chunk.type, sequence++, chunk.payload);
+    }
+  }
+  return longer;
+}
+
+}  // namespace
+
+TEST_CASE("a dump file is read through a window, not as a whole", "[dump]") {
+  const TemporaryFile file(WithUnknown(Dump(SampleTrace()), 16));
+  Result result;
+  fakes::g_largest_bytes = 0;
+  result.status = ReadDump(file.path(), &result.trace, &result.report);
+  CHECK(fakes::g_largest_bytes <= 4 << 20);
+  CHECK(result.status.ok());
+  CHECK(result.report.chunks_unknown == 16);
+  CHECK(FindDifference(SampleTrace(), result.trace) == "");
+}
+
+TEST_CASE("damage in a dump file costs what it costs in memory", "[dump]") {
+  std::string bytes = WithUnknown(Dump(SampleTrace()), 5);
+  for (size_t at = 1000; at < bytes.size(); at += 1'700'000) ++bytes[at];
+  for (const std::string& damaged : {bytes, bytes.substr(0, bytes.size() - 10), "\x89PIT" + bytes}) {
+    const Result in_memory = Parse(damaged), in_file = ReadFile(damaged);
+    CHECK(in_file.status.code() == StatusCode::kDataLoss);
+    CHECK(std::string(in_file.status.message()) == in_memory.status.message());
+    CHECK(in_file.report.chunks == in_memory.report.chunks);
+    CHECK(in_file.report.chunks_bad == in_memory.report.chunks_bad);
+    CHECK(in_file.report.chunks_unknown == in_memory.report.chunks_unknown);
+    CHECK(in_file.report.bytes_skipped == in_memory.report.bytes_skipped);
+    CHECK(FindDifference(in_memory.trace, in_file.trace) == "");
+  }
+}
+
+TEST_CASE("a long string in a dump file is read whole", "[dump]") {
+  Trace trace = SampleTrace();
+  trace.process_name = trace.strings.Add(std::string(5 << 20, 'x'));
+  const Result result = ReadFile(Dump(trace));
+  CHECK(result.status.ok());
+  CHECK(FindDifference(trace, result.trace) == "");
+}
+
 TEST_CASE("dumps are read from files", "[dump]") {
-  char path[] = "/tmp/pitot_dump_test_XXXXXX";
-  const int file = mkstemp(path);
-  REQUIRE(file >= 0);
-  const std::string bytes = Dump(SampleTrace());
-  REQUIRE(write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
-  close(file);
+  const std::string gone = TemporaryFile("").path();
+  CHECK(FindDifference(SampleTrace(), ReadFile(Dump(SampleTrace())).trace) == "");
+  CHECK(ReadFile("").status.code() == StatusCode::kDataLoss);
+  CHECK(ReadFile(std::string(4 << 20, 'x')).status.code() == StatusCode::kInvalidArgument);
   Trace trace;
   DumpReport report;
-  CHECK(ReadDump(path, &trace, &report).ok());
-  CHECK(FindDifference(SampleTrace(), trace) == "");
-  unlink(path);
-  CHECK(ReadDump(path, &trace, &report).code() == StatusCode::kNotFound);
+  CHECK(ReadDump(gone, &trace, &report).code() == StatusCode::kNotFound);
   CHECK(ReadDump("/tmp", &trace, &report).code() == StatusCode::kInvalidArgument);
 }
 

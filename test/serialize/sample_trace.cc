@@ -309,6 +309,14 @@ Trace SampleTrace() {
                          7'100'000,
                          {{4, 2'000'000}, {11, 5'000'000}}});
   trace.norms.push_back({model::NormKind::kHold, Depth::kScopes, maker.String("cache"), 0, 9, 30'000, {}});
+  trace.norms.push_back({model::NormKind::kFirstToken,
+                         Depth::kScopes,
+                         maker.String("/classify"),
+                         4,
+                         1,
+                         90'000'000,
+                         {{11, 90'000'000}},
+                         96.5});
   trace.attributes.push_back({maker.String("version"), maker.String("0.1.0")});
   trace.attributes.push_back({maker.String("host"), maker.String("gpu-\xc3\xa9t\xc3\xa9")});
   return maker.Finish();
@@ -467,13 +475,14 @@ Trace RandomTrace(uint32_t seed, uint32_t events) {
     }
   }
   for (uint32_t i = draw(4); i > 0; --i) {
-    trace.norms.push_back({static_cast<model::NormKind>(1 + draw(8)),
+    trace.norms.push_back({static_cast<model::NormKind>(1 + draw(10)),
                            static_cast<Depth>(draw(4)),
                            draw_name(),
                            draw(9),
                            draw(99),
                            draw(5000),
-                           {}});
+                           {},
+                           draw(8) / 2.0});
     for (uint32_t part = draw(3); part > 0; --part) trace.norms.back().parts.push_back({draw(40), draw(900)});
   }
   return maker.Finish();

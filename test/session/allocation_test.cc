@@ -247,7 +247,10 @@ TEST_CASE("a sample without memory on its way to the worker is counted, and the 
                 .ok());
     REQUIRE(host.recorder.Add(std::make_unique<SampleKeeper>(n)).ok());
     REQUIRE(host.recorder.Add(std::make_unique<Learner>(1)).ok());
-    CHECK(fakes::WaitUntil([&] { return host.recorder.Stats().samples_learned != 0; }));
+    CHECK(fakes::WaitUntil([&] {
+      PITOT_INSTANT("something to sample");
+      return host.recorder.Stats().samples_learned != 0;
+    }));
     StopFailing();
     REQUIRE(host.TriggerAndFlush());
     failed += host.recorder.Stats().samples_failed;

@@ -202,7 +202,10 @@ TEST_CASE("a sample that waits for the worker's share gets nothing that collecto
   REQUIRE(host.Start());
   REQUIRE(host.recorder.Add(std::make_unique<KeepTeller>(&kept_samples)).ok());
   REQUIRE(host.recorder.Add(std::make_unique<DearLearner>(&learned)).ok());
-  REQUIRE(fakes::WaitUntil([&] { return kept_samples >= 2; }));
+  REQUIRE(fakes::WaitUntil([&] {
+    PITOT_INSTANT("something to sample");
+    return kept_samples >= 2;
+  }));
   REQUIRE(host.recorder.Trigger("meanwhile").ok());
   REQUIRE(fakes::WaitUntil([&] { return !host.told().empty(); }));
   host.recorder.Stop(60'000);
@@ -282,6 +285,39 @@ TEST_CASE("bytes held by collectors add up in Stats", "[collector]") {
   first.held_bytes = 1000;
   second.held_bytes = 24;
   CHECK(host.recorder.Stats().collector_bytes == 1024);
+}
+
+namespace {
+
+size_t Count(const fakes::Log& log, const std::string& part) {
+  const std::vector<fakes::LogLine> lines = log.lines();
+  return static_cast<size_t>(std::count_if(lines.begin(), lines.end(), [&](const fakes::LogLine& line) {
+    return line.text.find(part) != std::string::npos;
+  }));
+}
+
+}  // namespace
+
+TEST_CASE("the bytes of collectors are in the budget, and what is too much for it is logged once", "[collector]") {
+  Seen seen;
+  Host host;
+  REQUIRE(host.Start());
+  const pitot::MemorySplit before = host.recorder.Stats().memory;
+  REQUIRE(host.recorder.Add(std::make_unique<FakeCollector>(&seen)).ok());
+  seen.held_bytes = 1 << 20;
+  const pitot::MemorySplit split = host.recorder.Stats().memory;
+  CHECK(split.collectors == 1 << 20);
+  CHECK(split.snapshot_reserve < before.snapshot_reserve);
+  CHECK(session_test::SumOf(split) == host.options.memory_budget_bytes);
+  REQUIRE(host.TriggerAndFlush());
+  CHECK(Count(host.log, "collectors hold") == 0);
+
+  seen.held_bytes = 64 << 20;
+  REQUIRE(host.TriggerAndFlush());
+  REQUIRE(host.TriggerAndFlush());
+
+  CHECK(session_test::SumOf(host.recorder.Stats().memory) == host.options.memory_budget_bytes);
+  CHECK(Count(host.log, "collectors hold 64.0 MiB") == 1);
 }
 
 TEST_CASE("no collector is added to a stopped recorder", "[collector]") {

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ using pitot::session::Judging;
 using session_test::Contains;
 using session_test::kSecond;
 
+using Others = pitot::session::IncidentFiles::Others;
+
 constexpr auto kReserve = IncidentBudget::Reserve::kForNewVerdicts;
 
 JudgedIncident Incident(uint64_t number, int64_t excess_ns = 0) {
@@ -39,9 +42,10 @@ JudgedIncident Incident(uint64_t number, int64_t excess_ns = 0) {
 
 // Says the verdict that the test chooses.
 struct SaysJudge final : pitot::Judge {
-  explicit SaysJudge(const std::string* says, const int64_t* ns) : signature(*says), excess_ns(*ns) {}
+  SaysJudge(const std::string* says, const int64_t* ns, bool is_called_again)
+      : signature(*says), excess_ns(*ns), has_findings(is_called_again) {}
   const char* Name() const noexcept override { return "oracle"; }
-  pitot::JudgeNeeds Needs() const noexcept override { return {}; }
+  pitot::JudgeNeeds Needs() const noexcept override { return {.has_findings = has_findings}; }
   Status Decide(Hearing& hearing) override {
     hearing.OpenReport("It was slow.\nincident\n\nmore\n");
     hearing.SetSignature(signature.c_str(), excess_ns);
@@ -52,14 +56,15 @@ struct SaysJudge final : pitot::Judge {
   }
   const std::string& signature;
   const int64_t& excess_ns;
+  const bool has_findings;
 };
 
 // Incidents on disk, judged one after the other.
 struct Rig {
-  Rig() {
+  explicit Rig(bool has_findings = true) {
     REQUIRE(parts.files->OpenDirectory().ok());
     REQUIRE(parts.files->AddBuiltIns().ok());
-    REQUIRE(judging.Add(std::make_unique<SaysJudge>(&signature, &excess_ns)).ok());
+    REQUIRE(judging.Add(std::make_unique<SaysJudge>(&signature, &excess_ns, has_findings)).ok());
   }
   Case Judge(uint64_t number, const std::string& cause = "latency /classify") {
     const std::unique_ptr<pitot::session::Incident> incident = session_test::MakeIncident(number);
@@ -75,8 +80,7 @@ struct Rig {
     judged.trace.emplace();
     judged.trace->clock.realtime_ns = 1'000'000 * kSecond + static_cast<int64_t>(number) * kSecond;
     REQUIRE(parts.files->WriteDump(*judged.incident, *judged.trace, parts.throttle.get(), &judged.path).ok());
-    REQUIRE(parts.files->Complete(&judged).ok());
-    judging.JudgeNow(&judged);
+    judging.JudgeNow(&judged, [this] { return is_next_waiting; });
     return judged;
   }
   std::vector<std::string> Kept() const { return fakes::NamesIn(parts.directory.path()); }
@@ -86,6 +90,7 @@ struct Rig {
 
   std::string signature = "/classify: host_lock";
   int64_t excess_ns = 0;
+  bool is_next_waiting = false;
   session_test::Parts parts{true};
   Judging judging{&parts.lifetime, &parts.host, parts.throttle.get(), parts.files.get(), &parts.counts};
 };
@@ -131,7 +136,7 @@ struct Storm final : pitot::FiringSink {
 
 }  // namespace
 
-TEST_CASE("of incidents with the same verdict, the first, the worst and the last are kept", "[folding]") {
+TEST_CASE("the first, the worst and the last incident with a verdict are kept", "[folding]") {
   Folding folding;
   std::vector<std::string> folded, all;
   for (uint64_t number = 1; number <= 40; ++number) {
@@ -239,7 +244,7 @@ TEST_CASE("findings come into a report that counts repeats, and the count stays"
   Rig rig;
   Case first = rig.Judge(1);
   rig.Judge(2);
-  REQUIRE(rig.parts.files->OpenReport(&first, "It was slow.\nincident\n\nmore\nin window\n\n").ok());
+  REQUIRE(rig.parts.files->OpenReport(&first, "It was slow.\nincident\n\nmore\nin window\n\n", Others::kNow).ok());
 
   const std::string report = rig.File(0, "report.txt");
   INFO(report);
@@ -252,7 +257,7 @@ TEST_CASE("another opening takes the place of both parts of the one before", "[f
   Rig rig;
   Case first = rig.Judge(1);
   for (const char* opening : {"one\n\nfirst\nAPPENDIX\n\nnumbers\n\n", "two\n\nsecond\nAPPENDIX\n\nother numbers\n\n"})
-    REQUIRE(rig.parts.files->OpenReport(&first, opening).ok());
+    REQUIRE(rig.parts.files->OpenReport(&first, opening, Others::kNow).ok());
 
   const std::string report = rig.File(0, "report.txt");
   INFO(report);
@@ -260,6 +265,97 @@ TEST_CASE("another opening takes the place of both parts of the one before", "[f
   CHECK(Contains(report, "\nAPPENDIX\n\nother numbers\n\n"));
   CHECK(!Contains(report, "first"));
   CHECK(!Contains(report, "\nnumbers"));
+}
+
+TEST_CASE("while the next waits for its verdict, a repeat has its verdict only, and the rest comes later",
+          "[folding]") {
+  Rig rig;
+  rig.Judge(1);
+  rig.is_next_waiting = true;
+  Case second = rig.Judge(2);
+  CHECK_FALSE(second.is_complete);
+  CHECK(rig.parts.counts.verdicts_given == 2);
+  const std::string opening = "It was slow.\nincident\nagain       1 time in 1.00 s";
+  CHECK(rig.File(1, "report.txt").find(opening) == 0);
+  CHECK(Contains(rig.File(1, "report.txt"), "This is the verdict alone. Tables and pages follow"));
+  CHECK(!Contains(rig.File(1, "report.txt"), "\nFILES\n"));
+  CHECK(Contains(rig.File(1, "verdict.json"), "\"summary\": 1"));
+
+  rig.parts.files->Complete(&second);
+  CHECK(second.written.ok());
+  const std::string whole = rig.File(1, "report.txt");
+  INFO(whole);
+  CHECK(whole.find(opening) == 0);
+  CHECK(Contains(whole, "(the last)\n\nmore\n"));
+  CHECK(Contains(whole, "\nFILES\n"));
+  CHECK(!Contains(whole, "the verdict alone"));
+}
+
+TEST_CASE("a report.txt that could not be written is whole when the findings come", "[folding]") {
+  Rig rig;
+  int left = 1;  // failures
+  const auto fail_first = [&](const auto&, pitot::ByteSink& sink) {
+    if (left-- > 0) return Status(pitot::StatusCode::kIoError, "no ink");
+    return sink.Write("tables\n", 7) ? Status() : Status(pitot::StatusCode::kIoError, "full");
+  };
+  REQUIRE(rig.parts.files->Add(fakes::MakeCallSerializer("report.txt", fail_first)).ok());
+  rig.Judge(1);
+  rig.is_next_waiting = true;
+  left = 1;
+  Case second = rig.Judge(2);
+  rig.parts.files->Complete(&second);
+  REQUIRE(!second.written.ok());
+
+  REQUIRE(rig.parts.files->OpenReport(&second, "It was slow.\n\nmore\n", Others::kNow).ok());
+  const std::string whole = fakes::ReadFile(second.path + "/report.txt");
+  INFO(whole);
+  CHECK(whole.find("It was slow.") == whole.rfind("It was slow."));
+  CHECK(Contains(whole, "tables"));
+  CHECK(!Contains(whole, "the verdict alone"));
+}
+
+TEST_CASE("the worst of its kind so far has all of its files at once", "[folding]") {
+  Rig rig;
+  rig.Judge(1);
+  rig.is_next_waiting = true;
+  rig.excess_ns = 5;
+  CHECK(rig.Judge(2).is_complete);
+  CHECK_FALSE(rig.Judge(3).is_complete);
+}
+
+TEST_CASE("a judge that gets no further call has to write everything at once", "[folding]") {
+  Rig rig(false);
+  rig.Judge(1);
+  rig.is_next_waiting = true;
+  CHECK(rig.Judge(2).is_complete);
+}
+
+TEST_CASE("a verdict not seen for an hour is new, and has all of its files at once", "[folding]") {
+  Rig rig;
+  rig.Judge(1);
+  rig.is_next_waiting = true;
+  CHECK(rig.Judge(3602).is_complete);
+}
+
+TEST_CASE("a report.txt of the host that throws fails only that file, also with a verdict", "[folding]") {
+  Rig rig;
+  REQUIRE(rig.parts.files
+              ->Add(fakes::MakeCallSerializer(
+                  "report.txt", [](const auto&, pitot::ByteSink&) -> Status { throw std::runtime_error("no ink"); }))
+              .ok());
+  const Case judged = rig.Judge(1);
+  CHECK(Contains(judged.written.message(), "no ink"));
+  CHECK(rig.parts.counts.files_failed == 1);
+  CHECK(rig.parts.counts.verdicts_given == 0);
+  CHECK(fakes::NamesIn(judged.path) == std::vector<std::string>{"dump.pitot", "verdict.json"});
+}
+
+TEST_CASE("the first incident with a verdict has all of its files, whoever waits", "[folding]") {
+  Rig rig;
+  rig.is_next_waiting = true;
+  CHECK(rig.Judge(1).is_complete);
+  CHECK(Contains(rig.File(0, "report.txt"), "\nFILES\n"));
+  CHECK(!Contains(rig.File(0, "report.txt"), "the verdict alone"));
 }
 
 TEST_CASE("a kept incident that was removed from the disk does not keep others from being counted", "[folding]") {

@@ -46,6 +46,19 @@ const auto kNow = [] { return std::chrono::steady_clock::now(); };
 
 }  // namespace
 
+TEST_CASE("copies together keep to a limit, and those made before it keep their room", "[handover]") {
+  Rig rig;
+  rig.Give(1);  // has the first half
+  rig.handover.Limit(kWords / 4 * 8);
+  CHECK(rig.Room() == 0);
+  const auto first = rig.handover.Await();
+  REQUIRE(first != nullptr);
+  rig.handover.FreeRoom(first->filled);
+  CHECK(rig.Room() == kWords / 8);
+  rig.handover.Limit(2 * kWords * 8);  // there is no more
+  CHECK(rig.Room() == kWords / 2);
+}
+
 TEST_CASE("a copy gets half of the free room, so that there is room for a next one", "[handover]") {
   Rig rig;
   CHECK(rig.Room() == kWords / 2);

@@ -18,6 +18,11 @@
 
 namespace session_test {
 
+inline uint64_t SumOf(const pitot::MemorySplit& split) {
+  return split.rings + split.requests_and_names + split.snapshot_reserve + split.analysis_arena + split.judging +
+         split.learned + split.collectors + split.own;
+}
+
 inline pitot::Options SmallOptions() {
   pitot::Options options;
   options.memory_budget_bytes = 16 << 20;
@@ -106,12 +111,15 @@ class Host {
 // Counts the rounds of the watcher: it begins each by asking the triggers which work they watch.
 class Rounds {
  public:
-  explicit Rounds(Host* host) : added_(host->recorder.Add(std::make_unique<Counter>(count_)).ok()) {}
+  explicit Rounds(Host* host) : host_(*host), added_(host->recorder.Add(std::make_unique<Counter>(count_)).ok()) {}
   // Waits until the watcher has seen every firing before this call, and has copied the incident if it was due. False if
   // this takes too long.
   bool Pass() const {
     const uint64_t seen = *count_;
-    return added_ && fakes::WaitUntil([&] { return *count_ >= seen + 2; });
+    return added_ && fakes::WaitUntil([&] {
+             static_cast<void>(host_.recorder.Flush(0));  // wakes the watcher
+             return *count_ >= seen + 2;
+           });
   }
 
  private:
@@ -123,6 +131,7 @@ class Rounds {
     }
     std::shared_ptr<std::atomic<uint64_t>> count;
   };
+  Host& host_;
   std::shared_ptr<std::atomic<uint64_t>> count_ = std::make_shared<std::atomic<uint64_t>>(0);
   bool added_;
 };

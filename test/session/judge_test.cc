@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -106,16 +107,17 @@ bool Opens(const std::string& text, const std::string& with) { return text.compa
 
 }  // namespace
 
-TEST_CASE("an incident is on disk and reported when it is judged, and its report then opens with the verdict",
+TEST_CASE("an incident is on disk and told of when it is judged, and its report then opens with the verdict",
           "[judge]") {
   Host host;
   REQUIRE(host.Start());
-  std::string before, inconsistency;
+  std::vector<std::string> before;
+  std::string inconsistency;
   size_t told = 0;
   REQUIRE(host.recorder
               .Add(MakeJudge([&](Hearing& hearing) {
                 told = host.told().size();
-                before = File(host, host.incidents().at(0), "report.txt");
+                before = fakes::NamesIn(host.directory / host.incidents().at(0));
                 inconsistency = pitot::model::FindInconsistency(hearing.trace());
                 return SayGuilty(hearing);
               }))
@@ -125,8 +127,8 @@ TEST_CASE("an incident is on disk and reported when it is judged, and its report
   REQUIRE(host.incidents().size() == 1);
   CHECK(told == 1);
   CHECK(inconsistency == "");
-  CHECK(!before.empty());
-  CHECK(File(host, host.incidents()[0], "report.txt") == "guilty\n\n" + before);
+  CHECK(before == std::vector<std::string>{"dump.pitot"});
+  CHECK(Opens(File(host, host.incidents()[0], "report.txt"), "guilty\n\nPitot incident: "));
   struct stat info {};
   REQUIRE(stat((host.directory / host.incidents()[0] + "/report.txt").c_str(), &info) == 0);
   CHECK((info.st_mode & 07777) == 0600);
@@ -242,6 +244,31 @@ TEST_CASE("a judge over its budget is told so, cut off and named; its words so f
   CHECK(host.recorder.Stats().verdicts_failed == 1);
 }
 
+TEST_CASE("a judge is told what it may remember before anything else", "[judge]") {
+  struct Forgetful final : CallJudge {
+    using CallJudge::CallJudge;
+    void LimitMemory(uint64_t bytes) noexcept override { *limit = bytes; }
+    pitot::JudgeNeeds Needs() const noexcept override {
+      *asked_at = *limit;
+      return CallJudge::Needs();
+    }
+    uint64_t* limit = nullptr;
+    uint64_t* asked_at = nullptr;
+  };
+  Host host;
+  REQUIRE(host.Start());
+  CHECK(host.recorder.Stats().memory.learned == 0);
+  uint64_t limit = 0, asked_at = 0;
+  auto judge = std::make_unique<Forgetful>(Ample(), SayGuilty, Nothing);
+  judge->limit = &limit;
+  judge->asked_at = &asked_at;
+
+  REQUIRE(host.recorder.Add(std::move(judge)).ok());
+  CHECK(limit > 0);
+  CHECK(limit == host.recorder.Stats().memory.learned);
+  CHECK(asked_at == limit);
+}
+
 TEST_CASE("incidents that come while one is judged are written meanwhile, and the newest are judged after it",
           "[judge]") {
   constexpr size_t kMeanwhile = 10, kWait = 8;
@@ -276,6 +303,74 @@ TEST_CASE("incidents that come while one is judged are written meanwhile, and th
   CHECK(host.recorder.Stats().verdicts_given == 1 + kMeanwhile - displaced);
 }
 
+TEST_CASE("a directory that was removed gets the next incident with its verdict", "[judge]") {
+  const fakes::TempDirectory parent;
+  const std::string path = parent / "incidents";
+  Host host;
+  host.options.incident_directory = path.c_str();
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder
+              .Add(MakeJudge([](Hearing& hearing) {
+                const auto file = fakes::MakeCallSerializer("verdict.json", [](auto&, auto& sink) {
+                  return sink.Write("{}", 2) ? Status() : Status(StatusCode::kIoError, "full");
+                });
+                return hearing.AddFile(*file);
+              }))
+              .ok());
+  REQUIRE(host.TriggerAndFlush());
+  std::filesystem::remove_all(path);
+  REQUIRE(host.TriggerAndFlush());
+
+  CHECK(host.recorder.Stats().verdicts_given == 2);
+  REQUIRE(fakes::NamesIn(path).size() == 1);
+  CHECK(std::filesystem::exists(path + "/" + fakes::NamesIn(path)[0] + "/verdict.json"));
+}
+
+TEST_CASE("in a storm of one fault, the incidents that stay are whole, and the others cost a verdict each", "[judge]") {
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(pitot::MakeFailureTrigger({.cool_down_ms = 1, .post_window_ms = 1})).ok());
+  std::atomic<int> completed{0};
+  const auto count = [&](const auto&, pitot::ByteSink& sink) {
+    ++completed;
+    return sink.Write("x", 1) ? Status() : Status(StatusCode::kIoError, "full");
+  };
+  REQUIRE(host.recorder.Add(fakes::MakeCallSerializer("other", count)).ok());
+  const auto fail = [&](size_t incidents) {
+    return fakes::WaitUntil([&] {
+      pitot::Request::Begin("/r").Finish(pitot::Outcome::kFailed);
+      static_cast<void>(host.recorder.Flush(0));
+      return host.incidents().size() >= incidents;
+    });
+  };
+  int64_t judged = 0;
+  pitot::JudgeNeeds needs = Ample();
+  needs.has_findings = true;
+  REQUIRE(host.recorder
+              .Add(MakeJudge(
+                  [&](Hearing& hearing) {
+                    if (++judged == 1 && !fail(4)) return Status(StatusCode::kInternal, "nobody writes them");
+                    hearing.SetSignature("the disk", judged == 3 ? 9 : 1);
+                    return SayGuilty(hearing);
+                  },
+                  needs))
+              .ok());
+  REQUIRE(fail(1));
+  REQUIRE(host.Flush());
+
+  REQUIRE(judged >= 4);
+  const auto incidents = host.incidents();
+  REQUIRE(incidents.size() == 3);
+  CHECK(Contains(incidents[1], "-0003-"));
+  for (const std::string& incident : incidents) {
+    CHECK(fakes::NamesIn(host.directory / incident) ==
+          std::vector<std::string>{"dump.pitot", "keep", "other", "report.txt"});
+    CHECK(!Contains(File(host, incident, "report.txt"), "the verdict alone"));
+  }
+  CHECK(completed < judged);
+  CHECK(host.recorder.Stats().files_failed == 0);
+}
+
 TEST_CASE("incidents waiting for verdicts take no more memory together than one may alone", "[judge]") {
   constexpr size_t kMeanwhile = 3;
   Host host;
@@ -283,7 +378,7 @@ TEST_CASE("incidents waiting for verdicts take no more memory together than one 
   host.options.pre_window_ms = 600'000;
   REQUIRE(host.Start());
   // More than half of an incident's limit: their rings are kept.
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 12; ++i) {
     std::thread([] {
       for (int n = 0; n < 20'000; ++n) PITOT_INSTANT("event");
     }).join();
@@ -330,7 +425,8 @@ TEST_CASE("Stop ends a slow verdict, and the incident stays as it was", "[judge]
 
   REQUIRE(host.incidents().size() == 1);
   CHECK(!Contains(File(host, host.incidents()[0], "report.txt"), "guilty"));
-  CHECK(File(host, host.incidents()[0], "report.txt").size() > 100);
+  CHECK(fakes::NamesIn(host.directory / host.incidents()[0]) == std::vector<std::string>{"dump.pitot"});
+  CHECK(host.recorder.Stats().files_failed == 2);  // report.txt, and the one of the fake serializer
   CHECK(host.recorder.Stats().verdicts_failed == 1);
   CHECK(host.recorder.Stats().incidents_written == 1);
 }
@@ -416,7 +512,10 @@ TEST_CASE("a judge learns from samples between incidents; they are not incidents
                                return Status();
                              }))
               .ok());
-  REQUIRE(fakes::WaitUntil([&] { return learned >= 2; }));
+  REQUIRE(fakes::WaitUntil([&] {
+    PITOT_INSTANT("something to sample");
+    return learned >= 2;
+  }));
 
   CHECK(marks >= 2);
   CHECK(kept_samples >= 2);
@@ -460,7 +559,10 @@ TEST_CASE("samples a judge fails to learn from are counted and harm nothing", "[
   needs.sample_window_ms = 1000;
   needs.sample_permille = 1000;
   REQUIRE(host.recorder.Add(MakeJudge(SayGuilty, needs, [](Hearing&) -> Status { throw 1; })).ok());
-  REQUIRE(fakes::WaitUntil([&] { return host.recorder.Stats().samples_failed >= 2; }));
+  REQUIRE(fakes::WaitUntil([&] {
+    PITOT_INSTANT("something to sample");
+    return host.recorder.Stats().samples_failed >= 2;
+  }));
 
   CHECK(host.TriggerAndFlush());
   CHECK(Opens(File(host, host.incidents().at(0), "report.txt"), "guilty"));

@@ -60,7 +60,7 @@ struct Rig {
     Case judged;
     judged.incident = MakeIncident(number);
     judged.trace.emplace();
-    judging.JudgeNow(&judged);
+    judging.JudgeNow(&judged, [] { return false; });
     return judged;
   }
   std::vector<uint64_t> Judged(StatusCode code) const {
@@ -116,10 +116,10 @@ TEST_CASE("a judge is cut off at its CPU budget", "[judging]") {
 TEST_CASE("findings are added to a judged incident, if the judge has any", "[judging]") {
   Rig rig;
   rig.Add({}, [](Hearing&) { return Status(); });
-  CHECK_FALSE(rig.Judge(1).is_judged);
+  CHECK_FALSE(rig.Judge(1).has_findings);
   rig.Add({.has_findings = true}, [](Hearing&) { return Status(); });
   Case judged = rig.Judge(2);
-  REQUIRE(judged.is_judged);
+  REQUIRE(judged.has_findings);
 
   CHECK(rig.judging.AddFindings(&judged, [] { return false; }));
   CHECK(rig.parts.counts.findings_added == 1);
@@ -186,7 +186,7 @@ std::vector<uint64_t> Displaced(CaseQueue* queue) {
 
 TEST_CASE("incidents wait for the worker in their order, and the oldest of more than eight lose their traces",
           "[judging]") {
-  CaseQueue queue(1 << 20);
+  CaseQueue queue;
   Add(&queue, MakeCase(1));
   const auto first = queue.Await();
   REQUIRE(first);
@@ -201,19 +201,57 @@ TEST_CASE("incidents wait for the worker in their order, and the oldest of more 
   CHECK(Displaced(&queue) == std::vector<uint64_t>{3});
 }
 
-TEST_CASE("traces that wait for the worker take no more memory together than one may alone", "[judging]") {
-  CaseQueue queue(1 << 20);
-  const size_t half = (1 << 19) / sizeof(pitot::model::TokenRow);
-  Add(&queue, MakeCase(1, half - 100));
-  Add(&queue, MakeCase(2, half - 100));
-  Add(&queue, MakeCase(3, 200));
-  Add(&queue, MakeCase(4, half * 3));  // more than all
+TEST_CASE("before another trace is made, those that wait have room with the judge's work on the largest", "[judging]") {
+  CaseQueue queue;
+  const uint64_t bytes = 1 << 19;
+  const size_t tokens = bytes / sizeof(pitot::model::TokenRow);
+  for (uint64_t number = 1; number <= 3; ++number) Add(&queue, MakeCase(number, tokens));
 
-  CHECK(Displaced(&queue) == std::vector<uint64_t>{1, 2, 3});
+  queue.MakeRoom({5 * bytes + 1000, 4});
+
+  CHECK(Displaced(&queue) == std::vector<uint64_t>{1});
+}
+
+TEST_CASE("a trace waits, however large, until another is made", "[judging]") {
+  CaseQueue queue;
+  Add(&queue, MakeCase(1, 1 << 20));
+  const auto judged = queue.Await();
+  Add(&queue, MakeCase(2, 1 << 20));
+
+  CHECK(Displaced(&queue).empty());
+}
+
+TEST_CASE("the judge's work on a trace leaves the others less room", "[judging]") {
+  CaseQueue queue;
+  const uint64_t bytes = 1 << 19;
+  const size_t tokens = bytes / sizeof(pitot::model::TokenRow);
+  Add(&queue, MakeCase(1, tokens));
+  const auto judged = queue.Await();
+  Add(&queue, MakeCase(2, tokens));
+
+  queue.MakeRoom({4 * bytes + 1000, 4});
+
+  CHECK(Displaced(&queue) == std::vector<uint64_t>{2});
+}
+
+TEST_CASE("what is usual takes room, too, while a trace waits", "[judging]") {
+  CaseQueue queue;
+  const uint64_t bytes = 1 << 19;
+  for (uint64_t number = 1; number <= 3; ++number) {
+    Case made = MakeCase(number);
+    made.trace->norms.resize(bytes / sizeof(pitot::model::NormRow) / 2);
+    for (pitot::model::NormRow& norm : made.trace->norms)
+      norm.parts.resize(sizeof(pitot::model::NormRow) / sizeof(pitot::model::NormPart));
+    Add(&queue, std::move(made));
+  }
+
+  queue.MakeRoom({5 * bytes + 1000, 4});
+
+  CHECK(Displaced(&queue) == std::vector<uint64_t>{1});
 }
 
 TEST_CASE("the worker gets all verdicts before any findings", "[judging]") {
-  CaseQueue queue(1 << 20);
+  CaseQueue queue;
   Case judged = MakeCase(1);
   judged.is_judged = true;
   queue.PutBack(std::move(judged));
@@ -230,19 +268,22 @@ TEST_CASE("the worker gets all verdicts before any findings", "[judging]") {
 }
 
 TEST_CASE("incidents that wait for findings lose their traces before those that wait for a verdict", "[judging]") {
-  CaseQueue queue(1 << 20);
-  const size_t half = (1 << 19) / sizeof(pitot::model::TokenRow);
-  Add(&queue, MakeCase(1, half - 100));
-  Case judged = MakeCase(2, half - 100);
+  CaseQueue queue;
+  const uint64_t bytes = 1 << 19;
+  const size_t tokens = bytes / sizeof(pitot::model::TokenRow);
+  Add(&queue, MakeCase(1, tokens));
+  Case judged = MakeCase(2, tokens);
   judged.is_judged = true;
   queue.PutBack(std::move(judged));
-  Add(&queue, MakeCase(3, half - 100));
+  Add(&queue, MakeCase(3, tokens));
+
+  queue.MakeRoom({5 * bytes + 1000, 4});
 
   CHECK(Displaced(&queue) == std::vector<uint64_t>{2});
 }
 
 TEST_CASE("at most 64 incidents wait for the worker, and the oldest goes", "[judging]") {
-  CaseQueue queue(1 << 20);
+  CaseQueue queue;
   for (uint64_t number = 1; number <= 64; ++number) Add(&queue, MakeCase(number));
   const auto oldest = queue.Add(MakeCase(65));
   REQUIRE(oldest);

@@ -13,6 +13,7 @@
 #include "pitot/recorder.h"
 #include "pitot/request.h"
 #include "session/host.h"
+#include "session/memory_budget.h"
 #include "trace/names.h"
 #include "trace/requests.h"
 
@@ -23,6 +24,7 @@ using pitot::Recorder;
 using pitot::StatusCode;
 using session_test::Contains;
 using session_test::SmallOptions;
+using session_test::SumOf;
 
 // A variable of the environment while this lives.
 class Environment {
@@ -50,6 +52,12 @@ TEST_CASE("each wrong option is refused and named, and nothing runs afterwards",
       {"min_ring_bytes", [](Options& o) { o.min_ring_bytes = 2048; }},
       {"min_ring_bytes", [](Options& o) { o.min_ring_bytes = 5000; }},
       {"min_ring_bytes", [](Options& o) { o.min_ring_bytes = o.max_ring_bytes * 2; }},
+      {"min_ring_bytes",
+       [](Options& o) {
+         o.memory_budget_bytes = 4 << 20;
+         o.max_open_requests = 16;
+         o.max_ring_bytes = o.min_ring_bytes = 1 << 20;
+       }},
       {"max_grown_ring_bytes", [](Options& o) { o.max_grown_ring_bytes = 2048; }},
       {"max_grown_ring_bytes", [](Options& o) { o.max_grown_ring_bytes = 100'000; }},
       {"max_grown_ring_bytes", [](Options& o) { o.max_grown_ring_bytes = 128 << 20; }},
@@ -63,10 +71,15 @@ TEST_CASE("each wrong option is refused and named, and nothing runs afterwards",
       {"max_incidents_per_cause_and_hour", [](Options& o) { o.max_incidents_per_cause_and_hour = 0; }},
       {"max_incidents_kept", [](Options& o) { o.max_incidents_kept = 0; }},
       {"max_incident_directory_bytes", [](Options& o) { o.max_incident_directory_bytes = 0; }},
+      {"handle_ends", [](Options& o) { o.handle_ends = static_cast<pitot::Ends>(4); }},
+      {"end_grace_ms", [](Options& o) { o.end_grace_ms = 0; }},
+      {"end_grace_ms", [](Options& o) { o.end_grace_ms = 60'001; }},
       {"worker_cpu_percent", [](Options& o) { o.worker_cpu_percent = 0; }},
       {"worker_cpu_percent", [](Options& o) { o.worker_cpu_percent = 101; }},
       {"incident_directory", [&](Options& o) { o.incident_directory = long_path.c_str(); }},
       {"incident_directory", [](Options& o) { o.incident_directory = "/tmp/../tmp/x"; }},
+      {"black_box_directory", [&](Options& o) { o.black_box_directory = long_path.c_str(); }},
+      {"black_box_directory", [](Options& o) { o.black_box_directory = "/tmp/../tmp/x"; }},
   };
   for (const auto& [field, spoil] : wrong) {
     Options options = SmallOptions();
@@ -110,17 +123,70 @@ TEST_CASE("the least and the most of each option start", "[options]") {
   }
 }
 
-TEST_CASE("the parts of the memory budget add up to it, whatever the options", "[options]") {
+TEST_CASE("the parts of the memory budget add up to it, whatever is added to the recorder", "[options]") {
   for (const uint64_t budget : {4ull << 20, 5'000'001ull, 64ull << 20, 128ull << 20, 1ull << 40}) {
-    Options options;
-    options.memory_budget_bytes = budget;
-    options.max_open_requests = 16;
-    const pitot::MemorySplit split = pitot::session::Split(options);
-    CHECK(split.rings + split.requests_and_names + split.snapshot_reserve + split.analysis_arena == budget);
-    CHECK(split.rings == budget / 2);
-    CHECK(split.snapshot_reserve > 0);
-    CHECK(split.snapshot_reserve % 4096 == 0);
+    for (const bool has_judge : {false, true}) {
+      for (const uint64_t collectors : {0ull, 4ull << 20, 1ull << 40}) {
+        Options options;
+        options.memory_budget_bytes = budget;
+        options.max_open_requests = 16;
+        const pitot::MemorySplit split = pitot::session::Split(options, {has_judge, collectors});
+        INFO(budget << ", judge " << has_judge << ", collectors " << collectors);
+        CHECK(SumOf(split) == budget);
+        CHECK(SumOf(pitot::session::Split(options, {has_judge, collectors, true})) == budget);
+        CHECK(split.rings == budget / 4);
+        CHECK(split.collectors <= collectors);
+        CHECK((split.learned != 0) == has_judge);
+        CHECK(split.snapshot_reserve > 0);
+        CHECK(split.snapshot_reserve % 4096 == 0);
+        CHECK(pitot::session::RowBytes(split) > 0);
+      }
+    }
   }
+}
+
+TEST_CASE("a judge and collectors take their memory from incidents, and not from rings", "[options]") {
+  const Options options;
+  const pitot::MemorySplit alone = pitot::session::Split(options);
+  const pitot::MemorySplit judged = pitot::session::Split(options, {true, 0});
+  const pitot::MemorySplit watched = pitot::session::Split(options, {true, 4 << 20});
+
+  CHECK(judged.rings == alone.rings);
+  CHECK(judged.snapshot_reserve < alone.snapshot_reserve);
+  CHECK(watched.snapshot_reserve < judged.snapshot_reserve);
+  CHECK(watched.collectors == 4 << 20);
+  // A trace made of a whole copy, 36 bytes for an event of 16, has room for its judgement.
+  const pitot::session::CaseRoom room = pitot::session::RoomForCases(judged);
+  CHECK(room.times == 4);
+  CHECK(room.times * judged.snapshot_reserve / 2 / 16 * 36 <= room.bytes);
+  CHECK(pitot::session::RoomForCases(alone).times == 1);
+}
+
+TEST_CASE("by default there are 32 MiB of rings, and 4.8 MiB of events with a judge and the host collector",
+          "[options]") {
+  const pitot::MemorySplit split = pitot::session::Split(Options(), {true, 4 << 20});
+
+  CHECK(split.rings == 32 << 20);
+  CHECK(static_cast<double>(split.snapshot_reserve / 2) >= 4.8 * (1 << 20));
+}
+
+TEST_CASE("a black box takes room for its texts and the last rows, and none for what lies in it", "[options]") {
+  const pitot::MemorySplit without = pitot::session::Split(Options(), {true, 0});
+  const pitot::MemorySplit with = pitot::session::Split(Options(), {true, 0, true});
+
+  CHECK(with.rings == without.rings);
+  CHECK(with.requests_and_names == without.requests_and_names + (10 << 20));
+}
+
+TEST_CASE("a budget made for large collectors holds them", "[options]") {
+  const bool has_black_box = GENERATE(false, true);
+  Options options;
+  const pitot::session::AddedParts added{true, 64 << 20, has_black_box};
+  CHECK(pitot::session::Split(options, added).collectors < added.collector_bytes);
+
+  options.memory_budget_bytes = pitot::session::BudgetFor(options, added);
+
+  CHECK(pitot::session::Split(options, added).collectors == added.collector_bytes);
 }
 
 TEST_CASE("a ring grows to a quarter of the budget at most, and never to less than it began with", "[options]") {
@@ -137,15 +203,6 @@ TEST_CASE("a ring grows to a quarter of the budget at most, and never to less th
   CHECK(largest(64 << 20, 1 << 20, 4096) == 1 << 20);
 }
 
-TEST_CASE("a third of the memory for incidents is for copies, however far rings may grow", "[options]") {
-  for (const uint64_t grown : {4ull << 10, 1ull << 20, 16ull << 20, 64ull << 20}) {
-    Options options;
-    options.max_grown_ring_bytes = grown;
-    const pitot::MemorySplit split = pitot::session::Split(options);
-    CHECK(3 * (split.snapshot_reserve + 4096) >= split.snapshot_reserve + split.analysis_arena);
-  }
-}
-
 TEST_CASE("full tables of requests and names stay within their part of the budget", "[options]") {
   Options options = SmallOptions();
   const Recorder recorder = Recorder::Start(options);
@@ -158,7 +215,8 @@ TEST_CASE("full tables of requests and names stay within their part of the budge
 }
 
 TEST_CASE("the environment overlays the options", "[options]") {
-  const Environment directory("PITOT_INCIDENT_DIRECTORY", "/var/lib/x"), name("PITOT_PROCESS_NAME", "y"),
+  const Environment directory("PITOT_INCIDENT_DIRECTORY", "/var/lib/x"),
+      boxes("PITOT_BLACK_BOX_DIRECTORY", "/dev/shm/x"), name("PITOT_PROCESS_NAME", "y"),
       budget("PITOT_MEMORY_BUDGET_BYTES", "8388608"), pre("PITOT_PRE_WINDOW_MS", "123"),
       post("PITOT_POST_WINDOW_MS", "0"), clock("PITOT_CLOCK", "operating_system"),
       ring("PITOT_MAX_RING_BYTES", "65536"), open("PITOT_MAX_OPEN_REQUESTS", "32");
@@ -166,6 +224,7 @@ TEST_CASE("the environment overlays the options", "[options]") {
   const Options options = Options::FromEnvironment();
 
   CHECK(std::string(options.incident_directory) == "/var/lib/x");
+  CHECK(std::string(options.black_box_directory) == "/dev/shm/x");
   CHECK(std::string(options.process_name) == "y");
   CHECK(options.memory_budget_bytes == 8 << 20);
   CHECK(options.max_ring_bytes == 65536);

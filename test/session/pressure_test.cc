@@ -232,6 +232,7 @@ int WriteFullIncident(const Filling& filling, uint64_t max_ring_bytes) {
   options.memory_budget_bytes = 32 << 20;
   options.max_ring_bytes = max_ring_bytes;
   options.max_open_requests = 4096;
+  options.pre_window_ms = 60'000;  // long enough to fill it, however slow the machine is
   pitot::Recorder recorder = pitot::Recorder::Start(options);
   const pitot::MemorySplit split = recorder.Stats().memory;
   // Lasts as long as all of it: the report shows what every thread did meanwhile.
@@ -239,8 +240,12 @@ int WriteFullIncident(const Filling& filling, uint64_t max_ring_bytes) {
   std::vector<Request> open;
   if (filling.record == nullptr) open = OpenAll(options.max_open_requests - 1);
   const auto record = filling.record != nullptr ? filling.record : RecordScopes;
-  while (recorder.Stats().ring_bytes_used < split.snapshot_reserve * 3 / 2)
+  // Until the rings hold more than a copy, or new threads only get those of others.
+  for (uint64_t used = 0, before = 1; used != before && used < split.snapshot_reserve * 3 / 2;) {
+    before = used;
     std::thread(record, split.snapshot_reserve).join();
+    used = recorder.Stats().ring_bytes_used;
+  }
   request.Finish(Outcome::kOk);
   const uint64_t before = ResidentBytes();
   std::ofstream("/proc/self/clear_refs") << "5";

@@ -22,6 +22,8 @@
 #include "fakes/wait_until.h"
 #include "pitot/version.h"
 #include "session/host.h"
+#include "trace/clock.h"
+#include "trace/rest.h"
 
 namespace {
 
@@ -214,7 +216,7 @@ TEST_CASE("Stats add up", "[recorder]") {
   const pitot::Stats stats = host.recorder.Stats();
 
   const pitot::MemorySplit& m = stats.memory;
-  CHECK(m.rings + m.requests_and_names + m.snapshot_reserve + m.analysis_arena == host.options.memory_budget_bytes);
+  CHECK(session_test::SumOf(m) == host.options.memory_budget_bytes);
   CHECK(stats.ring_bytes_used > 0);
   CHECK(stats.ring_bytes_used <= m.rings);
   CHECK(stats.threads_recording == 1);
@@ -354,4 +356,17 @@ TEST_CASE("impossible triggers and serializers are refused, and this is logged",
   CHECK(host.recorder.Add(pitot::MakeFailureTrigger({})).code() == StatusCode::kResourceExhausted);
   CHECK(host.log.Has(pitot::LogLevel::kError, "Serializer::FileName"));
   CHECK(host.log.Has(pitot::LogLevel::kError, "32 triggers"));
+}
+
+TEST_CASE("the first request after a rest wakes the threads that rest", "[recorder]") {
+  Host host;
+  REQUIRE(host.Start());
+  std::atomic<int> woken{0};
+  pitot::trace::Rest rest([](void* count) { ++*static_cast<std::atomic<int>*>(count); }, &woken);
+  REQUIRE(fakes::WaitUntil([&] { return rest.May(pitot::trace::MonotonicNs()); }));
+
+  const pitot::Request request = pitot::Request::Begin("/first");
+
+  CHECK(fakes::WaitUntil([&] { return woken != 0; }));
+  CHECK_FALSE(rest.May(pitot::trace::MonotonicNs()));
 }

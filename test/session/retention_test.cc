@@ -83,7 +83,7 @@ TEST_CASE("what stays of a cause reaches back to its first and is dense at its e
   CHECK(younger_than(1000) - younger_than(100) >= 2);
 }
 
-TEST_CASE("of a signature its repeats go first, then its newest, then its worst", "[retention]") {
+TEST_CASE("a signature's repeats go first, then its newest, then its worst", "[retention]") {
   std::vector<StoredIncident> stored{Stored("first", "x", 0, "a", 10), Stored("worst", "x", 1, "a", 90),
                                      Stored("repeat", "x", 2, "a", 50), Stored("newest", "x", 3, "a", 20),
                                      Stored("kept", "y", 4, "b", 1)};
@@ -92,7 +92,15 @@ TEST_CASE("of a signature its repeats go first, then its newest, then its worst"
   CHECK(NamesOf(stored) == std::vector<std::string>{"first", "kept"});
 }
 
-TEST_CASE("of two that are as bad as each other one counts as a repeat", "[retention]") {
+TEST_CASE("an incident that may still wait for its verdict outlives repeats", "[retention]") {
+  std::vector<StoredIncident> stored{Stored("first", "x", 0, "a", 90), Stored("waiting", "x", 1),
+                                     Stored("repeat", "x", 2, "a", 20), Stored("newest", "x", 3, "a", 30),
+                                     Stored("kept", "y", 4, "b", 1)};
+  CHECK(Retain(4, 1 << 30, "kept", &stored) == std::vector<std::string>{"repeat"});
+  CHECK(Retain(3, 1 << 30, "kept", &stored) == std::vector<std::string>{"waiting"});
+}
+
+TEST_CASE("one of two that are as bad as each other counts as a repeat", "[retention]") {
   std::vector<StoredIncident> stored{Stored("first", "x", 0, "a", 90), Stored("same", "x", 1, "a", 90),
                                      Stored("newest", "x", 2, "a", 20), Stored("kept", "y", 3, "b", 1)};
   CHECK(Retain(3, 1 << 30, "kept", &stored) == std::vector<std::string>{"same"});

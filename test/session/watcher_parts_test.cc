@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The watcher's memory: names of sites, and how far back rings reach.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -11,17 +12,20 @@
 #include "session/ring_growth.h"
 #include "session/ring_watch.h"
 #include "session/site_names.h"
+#include "session/watch_pace.h"
 
 namespace {
 
 using pitot::session::DepthChange;
 using pitot::session::DepthHistory;
 using pitot::session::FiringInbox;
+using pitot::session::LongestSleepNs;
 using pitot::session::QueuedFiring;
 using pitot::session::RingAges;
 using pitot::session::RingAt;
 using pitot::session::RingWatch;
 using pitot::session::SiteNames;
+using pitot::session::WatchState;
 using pitot::session::WordsNeeded;
 
 constexpr int64_t kSecond = 1'000'000'000;
@@ -133,6 +137,33 @@ TEST_CASE("a firing without room in the inbox is counted by one of its cause tha
   uint64_t more_like_it = 0;
   while (inbox.Next(true, &next)) more_like_it += next.more_like_it;
   CHECK(more_like_it == 5);
+}
+
+TEST_CASE("at rest the watcher looks once a second, otherwise every tick", "[watcher]") {
+  WatchState state{.is_watching = true};
+  CHECK(LongestSleepNs(state) == 10'000'000);
+  state.is_watching = false;
+  CHECK(LongestSleepNs(state) == 50'000'000);
+  state.is_at_rest = true;
+  CHECK(LongestSleepNs(state) == kSecond);
+  state.governor_due_ns = 150'000'000;
+  CHECK(LongestSleepNs(state) == 150'000'000);
+  state.governor_due_ns = -1;  // a little late already
+  CHECK(LongestSleepNs(state) == 10'000'000);
+}
+
+TEST_CASE("at rest a stalled scope is noticed by an eighth of its time late, once it was seen", "[watcher]") {
+  WatchState state{.is_watching = true, .watches_scopes = true, .is_at_rest = true};
+  CHECK(LongestSleepNs(state) == 400'000'000);  // no scope is open
+  for (const int64_t threshold : {50'000'000, 300'000'000, 1'000'000'000}) {
+    for (int64_t seen = 0; seen <= threshold; seen += 1'000'000) {
+      state.scope_open_ns = seen;
+      while (state.scope_open_ns <= threshold) state.scope_open_ns += LongestSleepNs(state);
+      REQUIRE(state.scope_open_ns <= threshold + std::max<int64_t>(threshold / 8, 10'000'000));
+    }
+  }
+  state.scope_open_ns = 3600 * kSecond;
+  CHECK(LongestSleepNs(state) == 400'000'000);
 }
 
 TEST_CASE("a site open for long is read once, not at every look", "[watcher]") {

@@ -478,7 +478,7 @@ namespace {
 // A host whose rings may grow to a window of 2 s.
 struct GrowingHost : Host {
   GrowingHost() {
-    options.memory_budget_bytes = 64 << 20;
+    options.memory_budget_bytes = 128 << 20;
     options.max_ring_bytes = 1 << 16;
     options.max_grown_ring_bytes = 16 << 20;
     options.pre_window_ms = 2000;
@@ -493,6 +493,7 @@ TEST_CASE("the ring of a busy thread grows until it holds the window, and so doe
   GrowingHost host;
   const Rounds rounds(&host);
   Paced paced(&clock);
+  REQUIRE(rounds.Pass());  // a first note on the rings; the next is due after a second
   paced.Run(rounds, 7000);
 
   const pitot::Stats stats = host.recorder.Stats();
@@ -508,11 +509,29 @@ TEST_CASE("the ring of a busy thread grows until it holds the window, and so doe
   CHECK(trace.losses.empty());
 }
 
+TEST_CASE("a watcher that lost its CPU while it read the rings makes none grow", "[window]") {
+  VirtualClock clock(100'000 * kMs);
+  GrowingHost host;
+  const Rounds rounds(&host);
+  Paced paced(&clock);
+  REQUIRE(rounds.Pass());  // a first note on the rings; the next is due after a second
+  paced.Run(rounds, 900);
+  clock.SetStep(20 * kMs);  // from reading to reading
+  clock.Advance(100 * kMs);
+  REQUIRE(rounds.Pass());
+  clock.SetStep(0);
+  CHECK(host.recorder.Stats().ring_bytes_used < (1 << 20));
+
+  paced.Run(rounds, 1500);
+  CHECK(host.recorder.Stats().ring_bytes_used > (1 << 20));
+}
+
 TEST_CASE("events from before a ring grew are in the incident", "[window]") {
   VirtualClock clock(100'000 * kMs);
   GrowingHost host;
   const Rounds rounds(&host);
   Paced paced(&clock);
+  REQUIRE(rounds.Pass());  // a first note on the rings; the next is due after a second
   paced.Run(rounds, 1000);
   REQUIRE(host.recorder.Stats().ring_bytes_used > (1 << 20));
   PITOT_INSTANT("the first in the larger ring");

@@ -101,7 +101,7 @@ class Thread {
   Thread(const Thread&) = delete;
   Thread& operator=(const Thread&) = delete;
 
-  uint32_t number() const { return ring_ != nullptr ? ring_->number : 0; }
+  uint32_t number() const { return ring_ != nullptr ? ring_->number.load() : 0; }
 
  private:
   friend class World;

@@ -3,6 +3,7 @@
 // Rings of threads: their owners, their sizes, and their ends.
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <condition_variable>
@@ -19,10 +20,13 @@
 #include "fakes/trace_text.h"
 #include "fakes/virtual_clock.h"
 #include "fakes/wait_until.h"
+#include "pitot/manual.h"
 #include "pitot/options.h"
 #include "pitot/phase.h"
 #include "pitot/trace.h"
-#include "session/options.h"
+#include "session/memory_budget.h"
+#include "snapshot/former_threads.h"
+#include "trace/internal_sites.h"
 
 namespace {
 
@@ -32,6 +36,8 @@ using fakes::Recording;
 using pitot::trace::CountRings;
 
 void InThread(auto body) { std::thread(body).join(); }
+// The last of a thread whose ring is not handed on with its records.
+void ExitInsideScope() { pitot::BeginScope(pitot::Intern("open")); }
 
 // Waiting threads that have recorded something.
 class LivingThreads {
@@ -99,8 +105,8 @@ TEST_CASE("the first threads get large rings, later ones smaller, and the budget
   uint64_t largest = 0, smallest = ~uint64_t{0};
   const pitot::trace::PinnedRings rings;
   for (const auto* ring : rings) {
-    largest = std::max(largest, ring->bytes);
-    smallest = std::min(smallest, ring->bytes);
+    largest = std::max(largest, pitot::trace::BytesOf(*ring));
+    smallest = std::min(smallest, pitot::trace::BytesOf(*ring));
   }
   CHECK(largest == 1 << 16);  // 12 of the next larger size and half of the budget would not fit
   CHECK(smallest == 1 << 14);
@@ -156,24 +162,96 @@ TEST_CASE("a refused thread records as soon as another gives its ring back", "[r
   CHECK(CountRings().events_refused == 1);
 }
 
-TEST_CASE("rings of exited threads stay readable until the budget needs them, the oldest first", "[registry]") {
+TEST_CASE("a thread takes over the ring of an exited one, and the records of both stay readable", "[registry]") {
   const Recording recording({.budget_bytes = 100 << 10, .max_ring_bytes = 1 << 14, .min_ring_bytes = 1 << 14});
+  for (int i = 0; i < 7; ++i) {
+    InThread([i] {
+      pitot::SetThreadName(("the name of thread " + std::to_string(i)).c_str());
+      PITOT_INSTANT("thread", i);
+    });
+  }
+  PITOT_INSTANT("alive");
+
+  const auto trace = recording.Trace();
+
+  CHECK(CountRings().bytes_used == 20 << 10);
+  CHECK(CountRings().events == 8);
+  CHECK(CountRings().rings_recycled == 0);
+  CHECK(trace.losses.empty());
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+  REQUIRE(trace.threads.size() == 8);
+  const auto events = EventsNamed(trace, "thread");
+  REQUIRE(events.size() == 7);
+  for (uint32_t i = 0; i < 7; ++i) {
+    CHECK(trace.threads[i].number == i + 1);
+    CHECK(trace.threads[i].exited);
+    CHECK(trace.strings[trace.threads[i].name] == "the name of thread " + std::to_string(i));
+    CHECK(events[i].thread == trace.strings[trace.threads[i].name]);
+    CHECK(events[i].args[0].second == std::to_string(i));
+  }
+  CHECK_FALSE(trace.threads[7].exited);
+}
+
+TEST_CASE("the newest of many threads are in the ring that they had in turn, and the loss of the others is known",
+          "[registry]") {
+  constexpr int kThreads = fakes::kThreadSanitizer ? 500 : 2000;
+  const Recording recording({.budget_bytes = 20 << 10, .max_ring_bytes = 1 << 14, .min_ring_bytes = 1 << 14});
+  for (int i = 0; i < kThreads; ++i) InThread([i] { PITOT_INSTANT("thread", i); });
+
+  const auto trace = recording.Trace();
+
+  const auto events = EventsNamed(trace, "thread");
+  REQUIRE(events.size() >= 100);
+  CHECK(events.size() < kThreads);
+  for (size_t i = 0; i < events.size(); ++i)
+    CHECK(events[i].args[0].second == std::to_string(kThreads - events.size() + i));
+  CHECK(CountRings().events == kThreads);
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+  const auto is_of_former = [](const auto& loss) {
+    return loss.thread == pitot::model::kNone && loss.reason == pitot::model::LossReason::kRecycled;
+  };
+  const auto loss = std::find_if(trace.losses.begin(), trace.losses.end(), is_of_former);
+  REQUIRE(loss != trace.losses.end());
+  CHECK(loss->begin_ns == trace.window_begin_ns);
+  CHECK(loss->end_ns <= events[0].begin_ns);
+}
+
+TEST_CASE("a copy is split into as many former threads as there is room for, the newest first", "[registry]") {
+  const Recording recording({.budget_bytes = 20 << 10, .max_ring_bytes = 1 << 14, .min_ring_bytes = 1 << 14});
   for (int i = 0; i < 5; ++i) InThread([i] { PITOT_INSTANT("thread", i); });
+  pitot::snapshot::RingCopy copy;
+  std::vector<pitot::snapshot::RingCopy> formers;
+  {
+    const pitot::trace::PinnedRings rings;
+    REQUIRE(rings.size() == 1);
+    pitot::snapshot::Reserve reserve = recording.reserve();
+    pitot::snapshot::CopyRing(rings[0], 0, &reserve, &copy);
+  }
+  CHECK(copy.former_threads == 4);
 
-  const auto full = recording.Trace();
-  InThread([] { PITOT_INSTANT("thread", 5); });
-  InThread([] { PITOT_INSTANT("thread", 6); });
-  const auto recycled = recording.Trace();
+  pitot::snapshot::SplitByThread(reinterpret_cast<uintptr_t>(&pitot::trace::kThreadEndSite), 2, &copy, &formers);
 
-  CHECK(EventsNamed(full, "thread").size() == 5);
-  for (const auto& thread : full.threads) CHECK(thread.exited);
-  std::set<std::string> left;
-  for (const auto& event : EventsNamed(recycled, "thread")) left.insert(event.args[0].second);
-  CHECK(left == std::set<std::string>{"2", "3", "4", "5", "6"});
-  CHECK(CountRings().retired == 5);
-  CHECK(CountRings().live == 0);
-  CHECK(CountRings().threads_refused == 0);
-  CHECK(CountRings().events == 7);
+  CHECK(copy.number == 5);
+  CHECK(copy.last - copy.first == 3);
+  REQUIRE(formers.size() == 2);
+  CHECK(formers[0].number == 4);
+  CHECK(formers[1].number == 3);
+  for (const pitot::snapshot::RingCopy& former : formers) CHECK(former.last - former.first == 3);
+  CHECK(formers[1].oldest == pitot::snapshot::Oldest::kAttach);
+  CHECK(formers[1].former_threads == 2);
+  CHECK(copy.former_threads == 0);
+}
+
+TEST_CASE("former threads from before the window are no loss", "[registry]") {
+  const Recording recording({.budget_bytes = 20 << 10, .max_ring_bytes = 1 << 14, .min_ring_bytes = 1 << 14});
+  for (int i = 0; i < 500; ++i) InThread([] { PITOT_INSTANT("before"); });
+  const uint64_t begin = recording.Now();
+  InThread([] { PITOT_INSTANT("inside"); });
+
+  const auto trace = recording.Trace(begin);
+
+  CHECK(EventsNamed(trace, "inside").size() == 1);
+  CHECK(trace.losses.empty());
 }
 
 TEST_CASE("a snapshot has the exit times of exited threads", "[registry]") {
@@ -193,11 +271,12 @@ TEST_CASE("a snapshot has the exit times of exited threads", "[registry]") {
   }
 }
 
-TEST_CASE("a recycled ring shows nothing of its former thread", "[registry]") {
+TEST_CASE("the ring of a thread that exited inside a scope shows nothing of it to the next", "[registry]") {
   const Recording recording({.budget_bytes = 20 << 10, .max_ring_bytes = 1 << 14, .min_ring_bytes = 1 << 14});
   InThread([] {
     pthread_setname_np(pthread_self(), "former");
     for (int i = 0; i < 100; ++i) PITOT_INSTANT("former");
+    ExitInsideScope();
   });
   InThread([] {
     pthread_setname_np(pthread_self(), "latter");
@@ -220,6 +299,25 @@ TEST_CASE("a recycled ring shows nothing of its former thread", "[registry]") {
   CHECK(trace.losses[0].events == 100);
 }
 
+TEST_CASE("a ring that is recycled says whether records of former threads go with it", "[registry]") {
+  const Recording recording({.budget_bytes = 40 << 10, .max_ring_bytes = 1 << 14, .min_ring_bytes = 1 << 14});
+  InThread([] { PITOT_INSTANT("first"); });
+  for (int i = 0; i < 2; ++i) {  // the first of them has the ring of the thread before
+    InThread([] {
+      PITOT_INSTANT("in a scope");
+      ExitInsideScope();
+    });
+  }
+  for (int i = 0; i < 2; ++i) InThread([] { ExitInsideScope(); });
+
+  const auto recycled = pitot::trace::RecentlyRecycled();
+
+  REQUIRE(recycled.size() == 2);
+  CHECK(recycled[0].number == 2);
+  CHECK(recycled[0].had_former_threads);
+  CHECK_FALSE(recycled[1].had_former_threads);
+}
+
 TEST_CASE("the loss by recycling is known: the thread, its extent and its time", "[registry]") {
   const Recording recording({.budget_bytes = 40 << 10, .max_ring_bytes = 1 << 14, .min_ring_bytes = 1 << 14});
   const uint64_t begin = recording.Now();
@@ -227,6 +325,7 @@ TEST_CASE("the loss by recycling is known: the thread, its extent and its time",
     InThread([] {
       pitot::SetThreadName("former");
       for (int n = 0; n < 100; ++n) PITOT_INSTANT("former");
+      ExitInsideScope();
     });
   }
   CHECK(CountRings().rings_recycled == 0);
@@ -253,7 +352,12 @@ TEST_CASE("the loss by recycling is known: the thread, its extent and its time",
 TEST_CASE("the last of many recycled rings are known one by one, all of them by number", "[registry]") {
   constexpr uint32_t kThreads = 200;
   const Recording recording({.budget_bytes = 20 << 10, .max_ring_bytes = 1 << 14, .min_ring_bytes = 1 << 14});
-  for (uint32_t i = 0; i < kThreads; ++i) InThread([] { PITOT_INSTANT("event"); });
+  for (uint32_t i = 0; i < kThreads; ++i) {
+    InThread([] {
+      PITOT_INSTANT("event");
+      ExitInsideScope();
+    });
+  }
 
   const auto recycled = pitot::trace::RecentlyRecycled();
 
@@ -328,8 +432,7 @@ TEST_CASE("10,000 threads one after another stay within the default budget and n
   CHECK(counts.live == 0);
   CHECK(std::max(most_used, counts.bytes_used) <= limits.budget_bytes);
   CHECK(counts.events == 2 * kThreads);
-  CHECK(counts.events_recycled == 2 * counts.rings_recycled);
-  CHECK(counts.retired + counts.rings_recycled == kThreads);
+  CHECK(counts.rings_recycled == 0);
   CHECK(pitot::model::FindInconsistency(trace) == "");
   // The newest are there, without a gap.
   const auto events = EventsNamed(trace, "short lived");

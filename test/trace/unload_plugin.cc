@@ -3,8 +3,12 @@
 // A library opened, used and closed by a host. Its sites are hidden and go with it.
 #include "pitot/trace.h"
 
+#ifndef SCOPE_OF_PLUGIN
+#define SCOPE_OF_PLUGIN "scope of the plug-in"
+#endif
+
 extern "C" [[gnu::visibility("default")]] void RecordInPlugin(int value) {
-  PITOT_SCOPE("scope of the plug-in", value);
+  PITOT_SCOPE(SCOPE_OF_PLUGIN, value);
   PITOT_INSTANT("instant of the plug-in", PITOT_LITERAL("a literal of the plug-in"));
 }
 

@@ -8,12 +8,16 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/safe_read.h"
 #include "fakes/recording.h"
+#include "fakes/serializers.h"
 #include "fakes/trace_text.h"
 #include "pitot/trace.h"
+#include "session/host.h"
+#include "snapshot/modules.h"
 #include "snapshot/site_reader.h"
 
 namespace {
@@ -23,7 +27,7 @@ using fakes::EventsNamed;
 // The plug-in and its mapping.
 class Plugin {
  public:
-  Plugin() : handle_(dlopen(PITOT_TEST_PLUGIN, RTLD_NOW | RTLD_LOCAL)) {
+  explicit Plugin(const char* path = PITOT_TEST_PLUGIN) : path_(path), handle_(dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
     if (handle_ == nullptr) return;
     record = reinterpret_cast<void (*)(int)>(dlsym(handle_, "RecordInPlugin"));
     call = reinterpret_cast<void (*)(void (*)(void*), void*)>(dlsym(handle_, "CallFromPlugin"));
@@ -31,7 +35,7 @@ class Plugin {
     dl_iterate_phdr(
         [](dl_phdr_info* info, size_t, void* context) {
           auto* plugin = static_cast<Plugin*>(context);
-          if (info->dlpi_name == nullptr || std::strcmp(info->dlpi_name, PITOT_TEST_PLUGIN) != 0) return 0;
+          if (info->dlpi_name == nullptr || std::strcmp(info->dlpi_name, plugin->path_) != 0) return 0;
           for (int i = 0; i < info->dlpi_phnum; ++i) {
             if (info->dlpi_phdr[i].p_type != PT_LOAD) continue;
             const uint64_t at = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
@@ -60,7 +64,17 @@ class Plugin {
   uint64_t begin = ~uint64_t{0}, end = 0;
 
  private:
+  const char* path_;
   void* handle_;
+};
+
+// What a trace calls the scopes of both plug-ins.
+struct ScopesOf {
+  explicit ScopesOf(const pitot::model::Trace& trace)
+      : first(EventsNamed(trace, "scope of the plug-in").size()),
+        other(EventsNamed(trace, "scope of another one").size()),
+        unloaded(EventsNamed(trace, "(unloaded)").size()) {}
+  size_t first, other, unloaded;
 };
 
 }  // namespace
@@ -172,6 +186,119 @@ TEST_CASE("new mappings over a closed plug-in are not taken for its sites", "[un
     CHECK(EventsNamed(trace, "(unloaded)").size() == 2);
     CHECK(EventsNamed(trace, "with a literal").size() == 1);
   }
+}
+
+TEST_CASE("a plug-in in another's place does not take its names", "[unload]") {
+  const fakes::Recording recording;
+  pitot::snapshot::Modules modules;
+  const auto look = [&] { modules.Look(recording.slow_clock()); };
+  const auto scopes = [&] {
+    pitot::snapshot::Snapshot snapshot = recording.Snapshot();
+    snapshot.modules = &modules;
+    return ScopesOf(pitot::assemble::Assemble(snapshot));
+  };
+  look();
+  Plugin first;
+  REQUIRE(first.ok());
+  SECTION("seen by a look in between") { look(); }
+  SECTION("not seen") {}
+  first.record(1);
+  CHECK(scopes().first == 1);
+  pitot::snapshot::Snapshot before = recording.Snapshot();
+  before.modules = &modules;
+  const uint64_t place = first.begin;
+  REQUIRE(first.Close());
+  Plugin other(PITOT_OTHER_TEST_PLUGIN);
+  REQUIRE(other.ok());
+  REQUIRE(other.begin == place);
+
+  const ScopesOf late(pitot::assemble::Assemble(before));
+  CHECK(late.other == 0);
+  CHECK(late.unloaded == 2);  // with its instant
+  other.record(2);
+  const ScopesOf both = scopes();
+  CHECK(both.first == 0);
+  CHECK(both.other == 1);
+  CHECK(both.unloaded == 2);
+}
+
+TEST_CASE("a plug-in that is loaded again keeps the names of its earlier events", "[unload]") {
+  const fakes::Recording recording;
+  pitot::snapshot::Modules modules;
+  modules.Look(recording.slow_clock());
+  for (int i = 0; i < 2; ++i) {
+    Plugin plugin;
+    REQUIRE(plugin.ok());
+    plugin.record(i);
+    modules.Look(recording.slow_clock());
+    if (i == 0) continue;
+    pitot::snapshot::Snapshot snapshot = recording.Snapshot();
+    snapshot.modules = &modules;
+    CHECK(ScopesOf(pitot::assemble::Assemble(snapshot)).first == 2);
+  }
+}
+
+TEST_CASE("a literal of a plug-in does not become one of another in its place", "[unload]") {
+  const fakes::Recording recording;
+  pitot::snapshot::Modules modules;
+  modules.Look(recording.slow_clock());
+  Plugin first;
+  REQUIRE(first.ok());
+  PITOT_INSTANT("with a literal", pitot::detail::Literal{first.literal()});
+  REQUIRE(first.Close());
+  Plugin other(PITOT_OTHER_TEST_PLUGIN);
+  REQUIRE(other.ok());
+  pitot::snapshot::Snapshot snapshot = recording.Snapshot();
+  snapshot.modules = &modules;
+
+  const auto events = EventsNamed(pitot::assemble::Assemble(snapshot), "with a literal");
+
+  REQUIRE(events.size() == 1);
+  CHECK(events[0].args[0].second == "(unloaded)");
+}
+
+TEST_CASE("an incident does not give a plug-in's events the names of another in its place", "[unload]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  uint64_t place;
+  {
+    Plugin first;
+    REQUIRE(first.ok());
+    place = first.begin;
+    first.record(1);
+  }
+  Plugin other(PITOT_OTHER_TEST_PLUGIN);
+  REQUIRE(other.ok());
+  REQUIRE(other.begin == place);
+  REQUIRE(host.TriggerAndFlush());
+
+  const ScopesOf scopes(host.traces().at(0));
+
+  CHECK(scopes.other == 0);
+  CHECK(scopes.unloaded == 2);
+}
+
+TEST_CASE("a thread that hangs with the loader's lock holds up no incident", "[unload]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.TriggerAndFlush());  // it has looked
+  fakes::Gate gate;
+  std::thread hanging([&] {
+    dl_iterate_phdr(
+        [](dl_phdr_info*, size_t, void* context) {
+          static_cast<fakes::Gate*>(context)->Pass();
+          return 1;
+        },
+        &gate);
+  });
+  REQUIRE(gate.WaitUntilReached());
+  PITOT_INSTANT("a new site");
+
+  const bool is_done = host.TriggerAndFlush();
+  gate.open = true;
+  hanging.join();
+
+  CHECK(is_done);
 }
 
 TEST_CASE("a site with a right magic but pointers to nowhere is not a site", "[unload]") {

@@ -46,6 +46,10 @@ def paths_to(node: Dict[str, Any], kind: str, blame: str) -> List[List[Dict[str,
     return found + [[node, *path] for child in node.get('children', []) for path in paths_to(child, kind, blame)]
 
 
+def hops_of(path: List[Dict[str, Any]]) -> int:
+    return sum(one['kind'] in NEXT_HOPS for one in path)
+
+
 def said_by(verdict: Dict[str, Any]) -> Optional[Said]:
     """None: the sentence names no root."""
     root, kind = verdict.get('root'), verdict['verdict']
@@ -58,11 +62,11 @@ def said_by(verdict: Dict[str, Any]) -> Optional[Said]:
         cause = verdict['causes'][0]
         return Said('part', cause['blame'], 0, cause['excess_ns'], cause['confidence'], set(), cause['excess_ns'], cause['blame'],
                     kind != 'undetermined')
-    paths = paths_to(verdict['tree'], root['kind'], root['blame'])
+    paths = [path for path in paths_to(verdict['tree'], root['kind'], root['blame'] or '') if hops_of(path) == root['hops']]
     path = max(paths, key=lambda one: one[-1]['excess_ns'], default=[{}])
-    wait = path[1].get('blame', '') if len(path) > 1 else root['blame']
+    wait = path[1].get('blame', '') if len(path) > 1 else root['blame'] or ''
     nearest = next((score.whose_is(one['by']) for one in reversed(path) if one.get('by') and one['kind'] != 'part'), set())
-    return Said(root['kind'], root['blame'], root['hops'], root['excess_ns'], root['confidence'], score.whose_is(root.get('by')) | nearest,
+    return Said(root['kind'], root['blame'] or '', root['hops'], root['excess_ns'], root['confidence'], score.whose_is(root.get('by')) | nearest,
                 path[-1].get('excess_ns', root['excess_ns']), wait, path[-1].get('is_explained', True))
 
 
@@ -76,6 +80,9 @@ def is_fault(said: Optional[Said], verdict: Dict[str, Any], fault: Dict[str, Any
     kinds, blames = set(right.get('kinds', fault.get('kinds', []))), set(right.get('blames', fault['blames']))
     if said is None or (is_open(said) and (said.kind in OPEN_KINDS or said.blame not in blames)):
         return 'undetermined' in kinds
+    # The sentence has more work first if it explains more than the root.
+    if 'more_work' in kinds and said is not None and verdict.get('more_work', {}).get('more_ns', 0) > said.excess_ns:
+        return True
     # A part made of the fault's work is right if the sentence says what there was more of.
     if verdict.get('more_work', {}).get('of') in fault.get('more_of', ()):
         kinds.add('more_work')

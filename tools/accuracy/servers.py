@@ -19,7 +19,7 @@ TICK_NS = 1_000_000_000 // os.sysconf('SC_CLK_TCK')
 START_S, STOP_S, TOOL_S = 120, 60, 600
 PROGRAMS = ('faulty_image_server', 'faulty_decode_server', 'load_generator', 'pitot', 'played_server', 'alter_dump')
 ALL_REQUESTS = 1_000_000  # the number of slowest requests to list
-RING_BYTES, BUDGET_BYTES = 16 << 20, 512 << 20  # for a whole run in one incident
+RING_BYTES, BUDGET_BYTES = 16 << 20, 1 << 30  # for a whole run in one incident
 
 
 class Job(Protocol):

@@ -762,7 +762,7 @@ class Runs(unittest.TestCase):
 
     def run_jobs(self, jobs, resume=True, limit_s=1e9, programs='one'):
         options = argparse.Namespace(out=self.out, binaries=self.out, setting='quick', only=None, resume=resume, limit_s=limit_s,
-                                     unrecorded=False)
+                                     unrecorded=False, seed=None)
 
         def probe(*_):
             self.probes += 1
@@ -934,6 +934,11 @@ class Roots(unittest.TestCase):
         self.assertEqual(self.outcome('F01', lines, [said]), 'wrong')
         self.assertEqual(self.outcome('F01', [*lines, line('b', 'slow_decode_spin', 8)], [said]), 'right')
 
+    def test_the_same_part_of_the_request_itself_is_not_the_root_behind_another(self):
+        said = rooted('a', [('part', 'executor_busy', 9), ('request', 'executor_busy', 9), ('part', 'host_runqueue', 4)], by={'request': 'b'})
+        said['tree']['children'].append(node('part', 'host_runqueue', 6))
+        self.assertEqual(roots.said_by(said).wait, 'executor_busy')
+
     def test_a_proved_root_smaller_than_the_fault_is_wrong(self):
         said = rooted('a', [('part', 'host_runqueue', 6)])
         for waited_ms, outcome in ((6, 'right'), (3, 'wrong')):
@@ -1014,6 +1019,13 @@ class Roots(unittest.TestCase):
         low = [line('a', 'gpu_clock_low', 4)]
         self.assertEqual(self.outcome('F16', low, [{**verdict('a', kind='uniform'), 'clocks': 'SM clock 900'}]), 'right')
         self.assertEqual(self.outcome('F16', low, [verdict('a', kind='uniform')]), 'wrong')
+
+    def test_more_work_next_to_a_smaller_root_is_named_first(self):
+        big = [{'request': 'a', 'fault': 'bigger_input', 'injected_ns': 0}]
+        said = rooted('a', [('part', 'host_lock', 6)])
+        for more_ms, outcome in ((7, 'right'), (5, 'wrong')):
+            more = {'more_work': {'of': 'size', 'factor': 4, 'more_ns': more_ms * MS}}
+            self.assertEqual(self.outcome('F28', big, [{**said, **more}]), outcome)
 
     def test_small_faults_and_those_that_verdicts_cannot_know_do_not_count(self):
         said = [verdict('a')]

@@ -22,15 +22,15 @@ Everything is inert and cheap while no recorder runs. Nothing raises because rec
 from pitot._library import InvalidArgument, library_version
 from pitot._profile import KernelProfile, OccupancyLimit, Profile, ProfileMetrics, ProfileReplay, profile_kernels
 from pitot._record import Owner, Wait, WaitKind, counter, cuda_scope, instant, scope, set_thread_name, set_work_stream, this_owner, traced
-from pitot._recorder import (Clock, CuptiAttach, Depth, DepthStats, Incident, Overhead, Recorder, RequestView, RunningThreads, Stats,
-                             Status, StatusCode, set_counter_interval, start)
+from pitot._recorder import (Clock, CuptiAttach, Depth, DepthStats, Ends, Health, HealthState, Incident, Overhead, Recorder,
+                             RequestView, RunningThreads, Stats, Status, StatusCode, set_counter_interval, start)
 from pitot._request import Batch, BatchClose, Outcome, Request, Token, now
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Batch", "BatchClose", "Clock", "CuptiAttach", "Depth", "DepthStats", "Incident", "InvalidArgument", "KernelProfile",
-    "OccupancyLimit", "Outcome", "Overhead", "Owner", "Profile", "ProfileMetrics", "ProfileReplay", "Recorder", "Request", "RequestView",
+    "Batch", "BatchClose", "Clock", "CuptiAttach", "Depth", "DepthStats", "Ends", "Health", "HealthState", "Incident", "InvalidArgument",
+    "KernelProfile", "OccupancyLimit", "Outcome", "Overhead", "Owner", "Profile", "ProfileMetrics", "ProfileReplay", "Recorder", "Request", "RequestView",
     "RunningThreads", "Stats", "Status", "StatusCode", "Token", "Wait", "WaitKind", "counter", "cuda_scope", "instant", "library_version", "now",
     "profile_kernels", "scope", "set_counter_interval", "set_thread_name", "set_work_stream", "start", "this_owner", "traced",
 ]

@@ -50,7 +50,8 @@ class Options(ctypes.Structure):
         ("max_incidents_per_cause_and_hour", c_uint32), ("max_incidents_kept", c_uint32), ("worker_cpu_percent", c_uint32),
         ("max_incident_directory_bytes", c_uint64), ("log", c_void_p), ("log_context", c_void_p),
         ("overhead_budget_percent", c_double), ("depth", c_int32), ("perfetto_file", c_uint32),
-        ("language", c_int32), ("accept_unsafe_directory", c_uint32), ("max_grown_ring_bytes", c_uint64)]
+        ("language", c_int32), ("accept_unsafe_directory", c_uint32), ("max_grown_ring_bytes", c_uint64),
+        ("handle_ends", c_int32), ("end_grace_ms", c_uint32), ("black_box_directory", c_char_p)]
 
 
 class Cupti(ctypes.Structure):
@@ -237,6 +238,7 @@ recorder_flush = _declare(_slow, "recorder_flush", c_int32, c_void_p, c_uint32, 
 recorder_stop = _declare(_slow, "recorder_stop", None, c_void_p, c_uint32)
 recorder_free = _declare(_slow, "recorder_free", None, c_void_p)
 recorder_stats = _declare(_slow, "recorder_stats", c_int32, c_void_p, c_void_p, *_MESSAGE)
+recorder_health = _declare(_slow, "recorder_health", c_int32, c_void_p, c_uint32, c_void_p, *_MESSAGE)
 recorder_on_incident = _declare(_slow, "recorder_on_incident", c_int32, c_void_p, c_void_p, c_void_p, *_MESSAGE)
 recorder_on_verdict = _declare(_slow, "recorder_on_verdict", c_int32, c_void_p, c_void_p, c_void_p, *_MESSAGE)
 recorder_set_depth = _declare(_slow, "recorder_set_depth", c_int32, c_void_p, c_int32, *_MESSAGE)

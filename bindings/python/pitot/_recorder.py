@@ -67,6 +67,15 @@ class Depth(lib.OpenEnum):
     AUTO = 255
 
 
+class Ends(enum.IntEnum):
+    """Ends of the process that are handled; see pitot/options.h."""
+
+    NONE = 0
+    SHUTDOWN = 1
+    CRASH = 2
+    ALL = 3
+
+
 class CuptiAttach(enum.IntEnum):
     """When CUPTI is called for the first time; from then on it costs for the life of the process."""
 
@@ -181,6 +190,11 @@ class Stats(NamedTuple):
     findings_left_out: int
     samples_learned: int
     samples_failed: int
+    judging_bytes: int
+    learned_bytes: int
+    collectors_bytes: int
+    own_bytes: int
+    collector_bytes: int  # above collectors_bytes: on top of the budget
 
 
 _DEPTH = Stats._fields.index("depth")
@@ -196,6 +210,38 @@ class StatsStruct(ctypes.Structure):
         ("depth_mean", lib.OverheadStruct * 4), ("depth_p99", lib.OverheadStruct * 4), ("depth_works", c_uint64 * 4),
         ("depth_armed_percent", c_double), ("depth_works_lost", c_uint64)] + [
         (name, c_uint64) for name in Stats._fields[_DEPTH + 1:]]
+
+
+class HealthState(lib.OpenEnum):
+    """Whether requests make progress; see pitot/health.h. A later library may have more: UNKNOWN_5."""
+
+    UNKNOWN = 0
+    IDLE = 1
+    PROGRESSING = 2
+    SLOW = 3
+    STALLED = 4
+
+
+class Health(NamedTuple):
+    """Whether the process's requests make progress; pitot/health.h explains each field."""
+
+    state: HealthState
+    requests_open: int
+    requests_waiting: int  # the other open requests of the stalled one's route
+    request: int  # the open request without progress for the longest time; 0: there is none, or a batch stalls
+    open_ms: int
+    quiet_ms: int  # since its last progress
+    route: str
+    stage: str
+    text: str  # all of this in words
+
+
+class HealthStruct(ctypes.Structure):
+    """pitot_health."""
+
+    _fields_ = [("size", c_uint32), ("state", c_int32), ("requests_open", c_uint32), ("requests_waiting", c_uint32),
+                ("request", c_uint64), ("open_ms", c_uint64), ("quiet_ms", c_uint64), ("route", c_char * 128),
+                ("stage", c_char * 128), ("text", c_char * 384)]
 
 
 def _overhead(it: lib.OverheadStruct) -> Optional[Overhead]:
@@ -462,6 +508,17 @@ class Recorder:
         _call(lib.recorder_stats, self._handle, byref(stats))
         return Stats(**{name: _depth_stats(stats) if name == "depth" else getattr(stats, name) for name in Stats._fields})
 
+    def health(self, stalled_after_ms: int = 10_000) -> Health:
+        """Says whether requests make progress, for a probe: by their stages, tokens, batches and events, not by an open port.
+
+        `stalled_after_ms` is longer than the longest time of a healthy request without any. `pitot health` answers the same
+        from outside, also while the GIL is held.
+        """
+        health = HealthStruct(size=sizeof(HealthStruct))
+        _call(lib.recorder_health, self._handle, lib.whole("stalled_after_ms", stalled_after_ms), byref(health))
+        return Health(HealthState(health.state), health.requests_open, health.requests_waiting, health.request, health.open_ms,
+                      health.quiet_ms, lib.decode(health.route), lib.decode(health.stage), lib.decode(health.text))
+
     def stop(self, timeout_ms: int = 5000) -> None:
         """Stops recording; an incident being written is finished. Idempotent. Also done when the interpreter exits."""
         timeout = lib.whole("timeout_ms", timeout_ms)
@@ -480,9 +537,11 @@ class Recorder:
         return hook
 
     def on_verdict(self, hook: IncidentHook) -> IncidentHook:
-        """Has `hook` called, on one of Pitot's threads, when all of an incident's files are on disk and it was judged.
+        """Has `hook` called, on one of Pitot's threads, when an incident was judged and its files are on disk.
 
-        `status` has the reason if a file or the verdict is missing. Without add_why it comes with the last file. It comes after
+        `status` has the reason if a file or the verdict is missing. In a storm, a repeat no worse than an
+        earlier incident with its verdict has only the dump, verdict.json and a short report.txt by then, and gets its other
+        files later. Without add_why it comes with the last file. It comes after
         the hook of on_incident, also for an incident that could not be written. A slow hook delays the next verdicts; it must
         not stop the recorder. Replaces an earlier hook. Returns it, to serve as a decorator.
         """
@@ -666,6 +725,8 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
           max_incident_directory_bytes: Optional[int] = None, worker_cpu_percent: Optional[int] = None,
           depth: Optional[Depth] = None, overhead_budget_percent: Optional[float] = None,
           perfetto_file: Optional[bool] = None, accept_unsafe_directory: Optional[bool] = None,
+          handle_ends: Optional[Ends] = None, end_grace_ms: Optional[int] = None,
+          black_box_directory: Union[str, "os.PathLike[str]", None] = None,
           log: LogFunction = _to_logging, from_environment: bool = False,
           gpu: Union[bool, Mapping[str, Any]] = False,
           collections: bool = True, interpreter_lock: bool = True, event_loops: bool = True,
@@ -680,7 +741,7 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
     every 10 ms, and records who had it when that took 2 ms or more; without a lock it records stops of all threads.
     `event_loops` makes requests follow their tasks in asyncio, and records steps of 1 ms and more. `stacks` records where
     threads are while a request is late. `compilation` records what torch.compile and Triton compile or tune at run time.
-    docs/guide/python.md says what each costs.
+    docs/guide/python.md says what each costs. `black_box_directory` holds the file that outlives a killed process.
 
     Returns a recorder that runs until `stop` or the end of the interpreter. If it could not start, it does not record; its
     `status` and the log give the reason. Raises InvalidArgument for a wrong option.
@@ -695,7 +756,9 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
         post_window_ms=post_window_ms, max_incidents_per_cause_and_hour=max_incidents_per_cause_and_hour,
         max_incidents_kept=max_incidents_kept, max_incident_directory_bytes=max_incident_directory_bytes,
         worker_cpu_percent=worker_cpu_percent, depth=depth, overhead_budget_percent=overhead_budget_percent,
-        perfetto_file=perfetto_file, accept_unsafe_directory=accept_unsafe_directory, language=lib.LANGUAGE_PYTHON, log=_address(_log_callback(log))))
+        perfetto_file=perfetto_file, accept_unsafe_directory=accept_unsafe_directory,
+        handle_ends=handle_ends, end_grace_ms=end_grace_ms, black_box_directory=_path(black_box_directory),
+        language=lib.LANGUAGE_PYTHON, log=_address(_log_callback(log))))
     handle = c_void_p()
     status = _call(lib.recorder_start, byref(options), byref(handle))
     recorder = Recorder(handle.value, None if status else status)

@@ -65,6 +65,9 @@ class PITOT_EXPORT Baseline {
   enum class Level : uint8_t { kNone = 0, kCell = 1, kRoute = 2, kProcess = 3 };
 
   explicit Baseline(const BaselineOptions& options = {}) : options_(options) {}
+  // Keeps so many cells and kinds of AddStay at most from now on, and forgets the last ones beyond. Never more than
+  // before. A fourth of the kinds may be scopes, a sixth tokens, an eighth GPU work.
+  void Limit(uint32_t most_cells, uint32_t most_kinds) noexcept;
 
   // Adds a request. If its largest part is over 2.1 s, all parts are rounded down to a multiple of a power of two ns.
   // Errors: kResourceExhausted (nothing is added).
@@ -77,9 +80,11 @@ class PITOT_EXPORT Baseline {
   Level Find(std::string_view route, uint32_t size_bucket, int64_t now_ns, uint32_t least,
              std::vector<BaselineRow>* rows) const;
 
-  // The same for what others wait for: batches, holds of locks, scopes. The newest 64 of each are kept, of at most 128
-  // kinds, of which 48 may be scopes (under 1.4 MiB). `much` is less than 2^22; more counts as that.
-  // LearnStays (pitot/analyze/learn.h) adds to it.
+  static constexpr uint32_t kMostKinds = 192;
+  // The same for what others wait for, and for tokens: batches, holds of locks, scopes, stays in queues, GPU work, the
+  // time before tokens. The newest 64 of each are kept, of at most 192 kinds, of which 48 may be scopes, 32 tokens and
+  // 24 GPU work (under 2.1 MiB). `much` is less than 2^22; more counts as that. LearnStays (pitot/analyze/learn.h) adds
+  // to it.
   struct StayKey {
     model::NormKind kind = model::NormKind::kBatch;
     Depth depth = Depth::kScopes;
@@ -87,7 +92,7 @@ class PITOT_EXPORT Baseline {
   };
   Status AddStay(std::string_view name, const StayKey& key, const BaselineRow& row) noexcept;
   // Adds to the trace what is known at `now_ns`, in place of what it has: medians of each kind, if it holds at least
-  // eight things that are fresh. Requests are among them. O(n), about 10 ms for a full baseline.
+  // eight things that are fresh, and each token. Requests are among them. O(n), about 10 ms for a full baseline.
   // Errors: kResourceExhausted (the trace then has none).
   Status AddNorms(int64_t now_ns, model::Trace* trace) const noexcept;
 
@@ -104,6 +109,9 @@ class PITOT_EXPORT Baseline {
   Status Load(std::string_view bytes, int64_t now_ns) noexcept;
 
   uint64_t size() const;  // requests kept
+  // Changes with every request and stay that is added, and with the epoch of `now_ns`. While it stays the same, so does
+  // what AddNorms adds.
+  uint64_t Revision(int64_t now_ns) const { return added_ + static_cast<uint64_t>(Epoch(now_ns)); }
   uint64_t refused() const { return refused_; }
   size_t memory_bytes() const;
 
@@ -125,22 +133,25 @@ class PITOT_EXPORT Baseline {
   static void SaveCells(const std::vector<Cell>& cells, std::string* out);
   static Packed Pack(const BaselineRow& row);
   static BaselineRow Unpack(const Packed& packed);
+  int64_t Epoch(int64_t at_ns) const { return at_ns / (options_.epoch_ns > 1 ? options_.epoch_ns : 1); }
   bool IsFresh(const Packed& row, int64_t now_ns) const;
   // Null: it would need another cell, there are enough, and none that `may_go` is stale.
-  Cell* FindCell(std::string_view route, uint32_t size_bucket, int64_t now_ns, uint32_t most,
-                 bool (*may_go)(const Cell& cell), std::vector<Cell>* cells) const;
-  static bool IsAny(const Cell& cell);
-  static bool IsOfScope(const Cell& cell);
-  static void Keep(const BaselineRow& row, uint32_t most, Cell* cell);
+  template <class MayGo> Cell* FindCell(std::string_view route, uint32_t size_bucket, int64_t now_ns, uint32_t most,
+                                        const MayGo& may_go, std::vector<Cell>* cells) const;
+  void Keep(const BaselineRow& row, uint32_t most, Cell* cell);
   // Cells of stays have the key in place of the size bucket.
   static uint32_t Number(const StayKey& key);
   static StayKey KeyOf(uint32_t number);
-  bool HasRoomFor(model::NormKind kind) const;
+  // One of so many parts of all kinds is for things of its sort; and whether a cell is of that sort.
+  static uint32_t PartOf(model::NormKind kind);
+  static bool IsLike(const Cell& cell, model::NormKind kind);
   void AddNorm(std::string_view name, const StayKey& key, const Cell& cell, int64_t now_ns, model::Trace* trace) const;
+  void AddTokens(const Cell& cell, int64_t now_ns, model::Trace* trace) const;
 
   BaselineOptions options_;
+  uint32_t most_kinds_ = kMostKinds;
   std::vector<Cell> cells_, stays_;
-  uint64_t refused_ = 0;
+  uint64_t refused_ = 0, added_ = 0;
   ScopeTimes scopes_;
 };
 PITOT_EXPORT const char* LevelName(Baseline::Level level) noexcept;  // "same route and size"

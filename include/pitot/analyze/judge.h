@@ -43,10 +43,10 @@ struct WhyJudgeOptions {
   const char* baseline_file = nullptr;
 };
 
-// Makes the judge; null without memory. Memory outside the recorder's budget: under 8 MiB for what is normal. While it
-// judges, up to three times the incident's trace (docs/lab/verdicts.md has numbers). `analyzers` are the host's own.
-// They run on the recorder's worker for each incident, after the built-in ones. Each gets half a second of CPU time,
-// out of the rest of `budget_ms`. One that fails, throws or overruns it is named in report.txt.
+// Makes the judge; null without memory. Memory: for what is normal an eighth of what rings, requests and names leave of
+// the recorder's budget, at most 11 MiB; while it judges, three times the incident's trace. `analyzers` are the host's
+// own. They run on the recorder's worker for each incident, after the built-in ones. Each gets half a second of CPU
+// time, out of the rest of `budget_ms`. One that fails, throws or overruns it is named in report.txt.
 PITOT_EXPORT std::unique_ptr<Judge> MakeWhyJudge(const WhyJudgeOptions& options = {},
                                                  std::vector<std::unique_ptr<Analyzer>> analyzers = {}) noexcept;
 

@@ -48,11 +48,11 @@ PITOT_EXPORT std::vector<uint32_t> FindOrdinary(const model::Trace& trace, const
 PITOT_EXPORT Status LearnRequest(const BlameIndex& index, uint32_t request, Baseline* baseline,
                                  Regimes* regimes) noexcept;
 
-// Walks batches of the trace and adds them, with holds of locks and scopes, by the same rule. A hash chooses two of
-// each kind, 64 batches in all, and scopes of the 16 names with most time. Batches are left out if their walk is not
-// reliable.
-// Errors: kResourceExhausted (no memory, or the time is up; what was added stays), and those of FindBlame.
-// Cost: at most 64 walks, and O(n log n) in the events.
+// Walks batches and tokens of the trace and adds them, with holds of locks, and with stays in queues, GPU work and
+// scopes of the 16 names with most time, by the same rule. A hash chooses two of each kind, 64 batches in all; four
+// tokens of each kind, 64 in all. Batches and tokens are left out if their walk is not reliable. Errors:
+// kResourceExhausted (no memory, or the time is up; what was added stays), and those of FindBlame. Cost: at most 128
+// walks, and O(n log n) in the events and tokens.
 PITOT_EXPORT Status LearnStays(const BlameIndex& index, const LearnOptions& options, Baseline* baseline) noexcept;
 
 }  // namespace analyze

@@ -2,7 +2,7 @@
 //
 // Explains why a token was late. The time from the previous output token (for the first one, from the request's
 // arrival) is walked and blamed like a request (pitot/analyze/why.h). It is then compared with the time before other
-// tokens of the trace. `pitot why`, and the judge in a host, use it for an incident about a late token.
+// tokens. `pitot why`, and the judge in a host, use it for an incident about a late token.
 #ifndef PITOT_ANALYZE_TOKENS_H_
 #define PITOT_ANALYZE_TOKENS_H_
 
@@ -33,8 +33,8 @@ PITOT_EXPORT uint32_t TokenOf(const model::Trace& trace, uint32_t request, uint6
 // Cost: a walk of each, and at most O(n log n) to find them.
 PITOT_EXPORT Status LearnTokens(const BlameIndex& index, uint32_t token, Baseline* baseline) noexcept;
 
-// Judges the time before that token by other tokens of the trace; a process keeps only requests. Makes the index if it
-// was not made yet.
+// Judges the time before that token: by other tokens of the trace, or by those that the process had learned before it
+// (Trace::norms), whichever are nearer in size, then more. Makes the index if it was not made yet.
 // Errors: those of BlameIndex::Make, FindTokenBlame, LearnTokens and FindVerdict.
 PITOT_EXPORT Status JudgeToken(const model::Trace& trace, uint32_t token, Judgement* judgement) noexcept;
 

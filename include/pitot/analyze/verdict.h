@@ -52,6 +52,7 @@ struct VerdictOptions {
   double more_work_share = 0.60;     // share of the excess explained by more of the same work
   double normal_percentile = 0.75;   // a latency up to here is never unusual, whatever its parts: it calibrates
   double usual_percentile = 0.95;    // nor is one up to here, if no part is unusual
+  double route_percentile = 0.90;    // nor, for its route, is one up to here, whatever its size
   double most_unknown = 0.50;        // of the positive excess in parts without an explanation: more is undetermined
   uint32_t most_causes = 3;
   // Blames that a slower clock or CPU stretches, as a bit for each. By default code, calls, copies and kernels.
@@ -117,8 +118,11 @@ struct Cause {
   int64_t normal_ns = 0;  // usually
   int64_t common_ns = 0;  // the common part of the difference: the factor times normal_ns
   int64_t excess_ns = 0;  // blame_ns - normal_ns - common_ns
-  double share = 0;       // of the request's excess
-  double p = 1;           // how often the most extreme part of a normal request is as extreme
+  // The time it cost: a wait for a turn counts less if other waits of the request went on meanwhile, and were shorter
+  // for it.
+  int64_t lost_ns = 0;
+  double share = 0;  // of the request's excess
+  double p = 1;      // how often the most extreme part of a normal request is as extreme
   // How often a normal request launches as much, if launches explain the excess and the part consists of them;
   // otherwise 1. The part qualifies as a cause if this is at most half of the options' alpha.
   double p_of_launches = 1;
@@ -166,7 +170,8 @@ enum class NodeKind : uint8_t {
   kRest = 10,         // within the normal range, or small
   kUnexplained = 11,  // nothing recorded says behind whom
   kBacklog = 12,      // the batch `by` left a backlog when it ended, and the executor has not been idle since
-  kSeveral = 13       // `count` culprits ahead, each a little longer than usual
+  kSeveral = 13,      // `count` culprits ahead, each a little longer than usual
+  kMoreWork = 14      // it was more work, as requests of its size are
 };
 PITOT_EXPORT const char* NodeKindName(NodeKind kind) noexcept;  // "victim", "gpu_work"
 
@@ -189,7 +194,7 @@ struct VerdictNode {
   StackPlace stacks;                    // of code, recorded or not: its function there
   uint32_t count = 0;                   // kLoad, kSeveral: culprits
   // False: a part says how long, and nothing recorded says why. kLoad: not all others are known to be as usual.
-  // kGpuWork: its batch waited in turn for those above.
+  // kGpuWork: its batch waited in turn for those above. kMoreWork: too few of its size are known.
   bool is_explained = true;
 };
 
@@ -223,6 +228,16 @@ struct VerdictStage {
   int64_t usual_ns = -1;  // the median of the nearest requests of its route and size; -1: too few are known
 };
 
+// The size of a request that is usual for its size, or nearly, and unusual for its route.
+struct SizeOfRoute {
+  uint32_t requests = 0;       // of its route in the trace, with such a size; 0: its size explains nothing
+  model::StringId name = 0;    // "pixels"
+  double size = 0, usual = 0;  // its own; the median of its route
+  int64_t usual_ns = 0;        // the median of its route
+  double percentile = 1;       // the share of its route that took at most as long
+  int64_t more_ns = 0;         // what its size explains: typical_ns - usual_ns
+};
+
 struct Verdict {
   VerdictKind kind = VerdictKind::kUndetermined;
   std::string why_not;  // reason for kUndetermined
@@ -231,7 +246,10 @@ struct Verdict {
   // launches or waits explains the causes.
   std::string more_of;
   double more_factor = 1;
-  int64_t more_ns = 0;  // longer time, due to it, in parts that are not causes; in rest_ns
+  int64_t more_ns = 0;  // longer time due to it, outside of causes; in rest_ns
+  // Set if it took longer than nearly all of its route, and requests of its size usually take longer, too. Excesses and
+  // causes are those beyond its size; the tree has both.
+  SizeOfRoute of_route;
 
   int64_t latency_ns = 0;
   int64_t typical_ns = 0;  // the sum of `normal`
@@ -244,13 +262,14 @@ struct Verdict {
   double alpha = 0;    // the one `p` was tested with: half of the options' if launches were tested and are normal
   double least_p = 1;  // the smallest p that could have come out
   BlameVector normal;
+  bool is_baseline_kept = false;  // the compared requests or tokens were learned before; otherwise from this trace
 
   double common_factor = 0;
   int64_t common_ns = 0;        // the common part of the excess; 0 unless kUniform
   std::string clocks;           // kUniform: the clocks that were lower, or that none was; "" if none was recorded
-  std::vector<Cause> causes;    // largest excess first
-  std::vector<Cause> largest;   // without causes: the parts with the largest excess, at most three
-  Advice advice = {"", ""};     // kUniform without causes; causes have their own
+  std::vector<Cause> causes;    // largest loss first
+  std::vector<Cause> largest;   // without causes: the parts with the largest loss, at most three
+  Advice advice = {"", ""};     // of kUniform and kMoreWork without causes; causes have their own
   int64_t joint_saving_ns = 0;  // of all causes together: not the sum
   std::vector<Drag> drags;      // of the longest segments, at most three; only for slow requests
   // The excess in no cause: latency - typical = common + causes + rest. Unless kUniform, causes include their

@@ -30,7 +30,7 @@ struct CounterOptions {
   uint32_t interval_us = 0;
   // The thread's share of one CPU, percent, above 0 to 100. Only for interval_us = 0.
   double most_cpu_percent = 2;
-  // Host memory for samples, bytes for each GPU, 64 KiB to 16 MiB; a sample takes 64. On top of
+  // Host memory for samples, bytes for each GPU, 64 KiB to 16 MiB; a sample takes 64. Part of
   // Options::memory_budget_bytes.
   uint64_t memory_bytes = 1ull << 20;
 };

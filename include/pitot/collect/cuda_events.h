@@ -32,7 +32,7 @@ struct CudaEventOptions {
   // GPU. Each takes two CUDA events, which the first scope in a context creates. Scopes beyond this number are counted,
   // not timed.
   uint32_t pairs_per_context = 256;
-  // Host memory for finished spans, bytes, 64 KiB to 1 GiB, on top of Options::memory_budget_bytes. Half holds the
+  // Host memory for finished spans, bytes, 64 KiB to 1 GiB, part of Options::memory_budget_bytes. Half holds the
   // newest, 40 bytes each; half holds the copy for an incident.
   uint64_t memory_bytes = 1ull << 20;
   // Whether scopes of batches and requests are timed without CudaEventScope.

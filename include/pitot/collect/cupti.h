@@ -36,8 +36,8 @@ struct CuptiOptions {
   // when CUPTI is first called; building and linking need nothing from CUDA. It is refused if the process has loaded
   // another file of CUPTI, because the driver supports only one copy. The string is copied.
   const char* library = nullptr;
-  // Host memory for GPU records, bytes, 8 MiB to 4 GiB, on top of Options::memory_budget_bytes. It covers all that
-  // grows; fixed parts take another 1 MiB.
+  // Host memory for GPU records, bytes, 8 MiB to 4 GiB, part of Options::memory_budget_bytes. It covers all that
+  // grows; fixed parts take another 1 MiB. What the budget has no room for is on top of it, and logged.
   //
   // A quarter is for the buffers CUPTI writes to. They are allocated once CUPTI is known to be available, and kept
   // until the process ends, because CUPTI may write to them until then. A later collector reuses them if an earlier one
@@ -46,8 +46,8 @@ struct CuptiOptions {
   // buffers taken by PyTorch's profiler. Together with the first quarter these take at most five sixths of the whole.
   // Anything without room is left out, and counted in incidents.
   //
-  // While an incident is made and written, its rows, 144 bytes each, use half of memory_bytes more, and whatever the
-  // recorder's own rows leave of its arena. The oldest rows without room there are left out and counted ("no room in
+  // While an incident is made and written, its rows, 144 bytes each, use a quarter of its rows' part of the budget,
+  // what other rows leave, and as much as is on top. The oldest rows without room are left out and counted ("no room in
   // the incident"). CUPTI itself takes more memory of each device and of the host (docs/guide/kernels.md).
   uint64_t memory_bytes = 64ull << 20;
   // Only with attach = kAtStart: whether CUDA graphs can be recorded as a whole, with one record per launch, which

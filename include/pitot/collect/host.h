@@ -24,7 +24,7 @@ struct HostOptions {
   uint32_t thread_rate_hz = 50;
   // How many threads at a time have their run-queue delay read, 1 to 1,024. Each takes a file descriptor.
   uint32_t most_threads = 64;
-  // Host memory for samples, bytes, 64 KiB to 1 GiB, on top of Options::memory_budget_bytes. Half holds the newest, 24
+  // Host memory for samples, bytes, 64 KiB to 1 GiB, part of Options::memory_budget_bytes. Half holds the newest, 24
   // bytes each; half holds the copy for an incident. A thread at work gives 100 samples a second at 50 Hz.
   uint64_t memory_bytes = 4ull << 20;
 };
@@ -37,6 +37,7 @@ struct HostOptions {
 // Errors: from Recorder::Add kInvalidArgument, which names the option, kAlreadyRunning, and kResourceExhausted: no
 //   memory or thread. A system that provides no data is not an error.
 // Lifetime: the recorder's.
+// While the host works at nothing, it looks every two seconds.
 // Cost: on the host's threads three system calls and a record of 48 bytes at such an edge, once a millisecond at most;
 //   scopes cost nothing. The collector's own thread reads each thread at work `thread_rate_hz` times a second, and the
 //   process and the machine `rate_hz` times. For an incident, Pitot's watcher reads each thread at work once more.

@@ -21,8 +21,9 @@ struct NvmlOptions {
   // building and linking need nothing from NVIDIA. The string is copied.
   const char* library = nullptr;
   // How often to sample every GPU, Hz, 1 to 50. Queries that take the driver more than 250 us are made once a second.
+  // After a second without an open request or batch, every 2 s.
   uint32_t rate_hz = 10;
-  // Host memory for samples, bytes, 64 KiB to 1 GiB, on top of Options::memory_budget_bytes. Half holds the newest, 24
+  // Host memory for samples, bytes, 64 KiB to 1 GiB, part of Options::memory_budget_bytes. Half holds the newest, 24
   // bytes each; half holds the copy for an incident. A busy GPU gives 100 to 200 samples a second at 10 Hz. Tables take
   // another 4 KB per GPU and 48 KB in all.
   uint64_t memory_bytes = 2ull << 20;

@@ -19,7 +19,7 @@
 PITOT_NAMESPACE_BEGIN
 
 struct OpenClOptions {
-  // Host memory for finished work, bytes, 64 KiB to 1 GiB, on top of Options::memory_budget_bytes. Half holds the
+  // Host memory for finished work, bytes, 64 KiB to 1 GiB, part of Options::memory_budget_bytes. Half holds the
   // newest, 72 bytes each; half holds the copy for an incident.
   uint64_t memory_bytes = 4ull << 20;
 };

@@ -35,7 +35,7 @@ struct TorchOptions {
   // Cost: every allocation and free of tensors becomes slightly more expensive, at every depth and also after
   //   Recorder::Stop (docs/lab/torch.md has numbers).
   // Memory: 1 MiB for the CPU and 2 MiB for each GPU (of 16) once it has memory, and an eighth of that while an
-  //   incident is made. It comes on top of Options::memory_budget_bytes, and is included in Stats::collector_bytes.
+  //   incident is made. It is part of Options::memory_budget_bytes, and included in Stats::collector_bytes.
   bool memory = true;
 };
 

@@ -125,12 +125,12 @@ class PITOT_EXPORT Collector {
   // hundred times a second, only while the depth is governed.
   // Threads: any.
   virtual uint32_t Depths() const noexcept;
-  // Host memory, bytes, that its rows may take while one incident is made and written. It comes on top of what the
-  // recorder's own rows leave of Options::memory_budget_bytes. A row of activities takes 144, one of calls 112, a
-  // sample 44. 1 MiB by default. Called before AddTo.
+  // Host memory, bytes, that its rows may take while one incident is made and written. All collectors together have a
+  // quarter of the budget's part for rows. If they ask for more, each gets less, and what the others' rows leave.
+  // A row of activities takes 144, one of calls 112, a sample 44. 1 MiB by default. Called before AddTo.
   virtual uint64_t IncidentBytes() const noexcept;
-  // Host memory, bytes, that it holds or has reserved now, on top of Options::memory_budget_bytes.
-  // Stats::collector_bytes adds these up. 0 by default.
+  // Host memory, bytes, that it holds or has reserved now: part of Options::memory_budget_bytes. Incidents have less
+  // room for it. Stats::collector_bytes adds these up. 0 by default.
   // Threads: any, at any time.
   // Cost: some loads, at most a lock of its own.
   virtual uint64_t HeldBytes() const noexcept;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Extend: a judge explains why the request of an incident was slow, once the incident's files are on disk. It learns
+// Extend: a judge explains why the request of an incident was slow, once the incident's dump is on disk. It learns
 // what is normal from incidents and, if it asks for them, from samples taken between incidents. The built-in one
 // (pitot/analyze/judge.h) uses this interface.
 #ifndef PITOT_EXTEND_JUDGE_H_
@@ -34,6 +34,10 @@ class PITOT_EXPORT Hearing {
   // Says that learning from a sample is done, and what follows looks for its findings. These have half of the samples'
   // share of a CPU, and do not make samples shorter. False: that half is spent, so leave them out.
   virtual bool BeginFindings() noexcept;
+  // Asked after SetSignature: whether to leave files other than the verdict's to AddFindings. True if the next incident
+  // waits for its verdict, and this one is no worse than an incident before with the same signature. Never, if the
+  // judge has no findings (JudgeNeeds).
+  virtual bool CanFilesWait() noexcept;
 
  protected:
   ~Hearing() = default;
@@ -58,17 +62,22 @@ class PITOT_EXPORT Judge {
   virtual ~Judge();
   // Used in messages: "why".
   virtual const char* Name() const noexcept = 0;
+  // Tells how much it may remember, bytes: its part of Options::memory_budget_bytes. Its work on a trace is not counted
+  // here. Does nothing by default. Called once, by Recorder::Add, before all others but Name.
+  virtual void LimitMemory(uint64_t bytes) noexcept;
   // Called once, by Recorder::Add.
   virtual JudgeNeeds Needs() const noexcept = 0;
   // Judges an incident, and no more: the next ones wait for their verdicts.
   virtual Status Decide(Hearing& hearing) = 0;
-  // Adds to the last incidents that were judged what is not the verdict, such as findings about the whole window: with
-  // the same trace, once no incident waits for its verdict. The hearing is over when one does. Not called for all.
+  // Adds to the last incidents that were judged what is not the verdict, such as findings about the whole window, or a
+  // page that Decide left out (Hearing::CanFilesWait): with the same trace, once no incident waits for its verdict. The
+  // hearing is over when one does. Not called for all.
   virtual Status AddFindings(Hearing& hearing);
   // Learns from a sample: its trace has no firings.
   virtual Status Learn(Hearing& hearing);
   // Adds what it learned to an otherwise empty trace (Trace::norms). Each incident's dump has it, so that a tool gives
-  // the same verdict. Asked by Recorder::Add, and again after Learn and AddFindings.
+  // the same verdict. Asked by Recorder::Add, and again after Learn and AddFindings. On an error what it added before
+  // stays: kUnavailable says that nothing has changed since.
   virtual Status AddNorms(model::Trace* trace);
 };
 

@@ -78,7 +78,8 @@ class PITOT_EXPORT Trigger {
   virtual void OnOpenRequest(const RequestView& request, FiringSink& sink) noexcept;
   // Whether to call OnOpenScope.
   virtual bool WatchesOpenScopes() const noexcept;
-  // Called every tick for each scope and wait open for at least 10 ms. On Pitot's own thread.
+  // Called every tick for each scope and wait open for at least 10 ms. Less often while no request or batch is open:
+  // see MakeStallTrigger. On Pitot's own thread.
   virtual void OnOpenScope(const OpenScopeView& scope, FiringSink& sink) noexcept;
   // The latency from which a running request of `route` counts as late (Request::IsLate), ns; 0: never.
   virtual uint64_t LateAfterNs(const char* route) noexcept;

@@ -67,8 +67,18 @@ class PITOT_EXPORT IntervalSets {
   std::vector<Intervals> gpu_, host_;
 };
 
-// The host's sets of one thread, by class; for kNone those of calls whose thread is unknown. O(n log n) of its rows.
-PITOT_EXPORT std::vector<Intervals> HostSetsOf(const Trace& trace, uint32_t thread);
+// The host's sets of single threads.
+class PITOT_EXPORT ThreadSets {
+ public:
+  // O(sites). The trace must outlive this.
+  explicit ThreadSets(const Trace& trace);
+  // By class; for kNone those of calls whose thread is unknown. O(n log n) of its rows.
+  std::vector<Intervals> Of(uint32_t thread) const;
+
+ private:
+  const Trace& trace_;
+  const std::vector<HostClass> sites_;  // kHostClasses: no class
+};
 
 }  // namespace model
 PITOT_NAMESPACE_END

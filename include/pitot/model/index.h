@@ -255,8 +255,8 @@ class PITOT_EXPORT OperatorTimes {
  private:
   bool is_of_operators_;
   Intervals told_, recorded_;
-  std::vector<Intervals> kept_;  // by thread: recorded_ without the thread's losses
-  Intervals kept_of_all_;        // recorded_ without losses of any thread that ran operators
+  std::unordered_map<uint32_t, Intervals> kept_;  // by thread with losses: recorded_ without them
+  Intervals kept_of_all_;                         // recorded_ without losses of any thread that ran operators
 };
 
 // Values of counters (`counters` and `samples`) over time. A sample holds until the next one.

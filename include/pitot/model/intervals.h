@@ -28,6 +28,16 @@ using Intervals = std::vector<Interval>;
 
 // Moments in any of `intervals`; these may come in any order, overlap and be empty. O(n log n).
 PITOT_EXPORT Intervals Union(std::vector<Interval> intervals);
+// Adds one to those of a later Union. One that touches the last is joined to it, so that rows in order take little
+// memory.
+inline void AddTo(std::vector<Interval>* intervals, const Interval& interval) {
+  if (!intervals->empty() && interval.begin_ns >= intervals->back().begin_ns &&
+      interval.begin_ns <= intervals->back().end_ns) {
+    if (interval.end_ns > intervals->back().end_ns) intervals->back().end_ns = interval.end_ns;
+  } else {
+    intervals->push_back(interval);
+  }
+}
 // Moments in both sets, and moments in `a` but not in `b`. O(n).
 PITOT_EXPORT Intervals Intersection(const Intervals& a, const Intervals& b);
 PITOT_EXPORT Intervals Difference(const Intervals& a, const Intervals& b);

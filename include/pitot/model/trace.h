@@ -12,7 +12,6 @@
 
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "pitot/export.h"
@@ -53,9 +52,13 @@ class PITOT_EXPORT StringTable {
   StringTable& operator=(StringTable&&) = default;
 
  private:
+  // The slot of a string in slots_: the one that has it, or the free one it would take.
+  size_t SlotOf(std::string_view text) const;
+  void Grow();
+
   std::vector<std::string_view> views_;  // into blocks_
   std::vector<std::vector<char>> blocks_;
-  std::unordered_map<std::string_view, StringId> index_;
+  std::vector<StringId> slots_;  // by hash, at most half of them taken; otherwise kNone
 };
 
 struct ClockInfo {
@@ -245,23 +248,35 @@ enum class NormKind : uint8_t {
   kRequest = 6,              // requests of a route with that size bucket
   kHold = 7,                 // holds of a lock that was waited for
   kScope = 8,                // scopes of that name
+  kFirstToken = 9,           // the time before first tokens of requests of a route with that size bucket
+  kTokenGap = 10,            // between tokens of a route; `much` as in kBatchOfAboutMembers, of the iteration
+  kQueue = 11,               // stays in a queue
+  kGpuWork = 12,             // kernels of that name and shape (a hash), or spans in batches with as many members
 };
-inline constexpr NormKind kLastNormKind = NormKind::kScope;
+inline constexpr NormKind kLastNormKind = NormKind::kGpuWork;
+// Single ones are kept: their parts are compared together, and medians do not say how far they vary.
+inline bool IsOfTokens(NormKind kind) { return kind == NormKind::kFirstToken || kind == NormKind::kTokenGap; }
+// Whether they are walked, and not only measured.
+inline bool HasParts(NormKind kind) { return kind <= NormKind::kRequest || IsOfTokens(kind); }
 
 struct NormPart {
   uint32_t blame = 0;  // analyze::Blame
   int64_t ns = 0;
 };
 
-// What such things took before the window: medians, as the judge of the process had learned them.
+// What such things took before the window, as the judge of the process had learned it: medians, and single
+// tokens.
 struct NormRow {
+  static constexpr uint32_t kMuchBits = 22;  // of `much`
+
   NormKind kind = NormKind::kBatch;
   Depth depth = Depth::kScopes;  // at which they were recorded
-  StringId name = 0;             // of the executor, route, lock or scope
+  StringId name = 0;             // of the executor, route, lock, scope, queue or GPU work
   uint32_t much = 0;             // by kind; 0 for the others
   uint32_t count = 0;            // things behind the medians
   int64_t total_ns = 0;
-  std::vector<NormPart> parts;  // of their walks, without those of 0; empty for holds and scopes
+  std::vector<NormPart> parts;  // of their walks, without those of 0; empty for lengths (HasParts)
+  double work = 0;              // of a token: brought to its batches; 0: unknown
 };
 
 struct Trace {

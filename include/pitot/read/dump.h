@@ -24,7 +24,8 @@ struct DumpReport {
 
 // Fills `trace` with everything up to the last whole chunk. Ok for a complete dump. kDataLoss for one that is truncated
 // or has bad chunks; the trace then holds the readable part. kNotFound, kIoError, or kInvalidArgument if it is not a
-// dump of a known version. Never crashes on any input; memory is at most about 20 times the file's size.
+// dump of a known version. Never crashes on any input; memory is at most about 20 times the file's size. A file is read
+// through a window of 2 MiB: beyond it, memory is for the trace only.
 PITOT_EXPORT Status ReadDump(const std::string& path, model::Trace* trace, DumpReport* report);
 PITOT_EXPORT Status ParseDump(const void* data, uint64_t size, model::Trace* trace, DumpReport* report);
 

@@ -22,8 +22,9 @@ struct StallTriggerOptions {
   uint32_t post_window_ms = 0;
 };
 
-// Looks every 10 ms, so a stall is seen at most that much late. One request or one thread's scope fires once per stall.
-// Others that are stalled when one begins an incident join it.
+// Looks every 10 ms, so a stall is seen at most that much late. While no request or batch is open, a scope is first
+// seen up to 0.4 s late, and its stall then by an eighth of its time. One request or one thread's scope fires once per
+// stall. Others that are stalled when one begins an incident join it.
 PITOT_EXPORT std::unique_ptr<Trigger> MakeStallTrigger(const StallTriggerOptions& options) noexcept;
 
 PITOT_NAMESPACE_END

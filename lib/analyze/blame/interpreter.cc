@@ -33,6 +33,9 @@ constexpr std::string_view kOwnWatcher = "pitot-python";
 
 constexpr uint32_t kArgs[] = {0, 2, 4, 4, 2, 0, 0};  // least number by kind
 
+// The C API, which interpreters call, and what they record of themselves.
+bool IsOfBinding(std::string_view file) { return file == "pitot/c.h" || file == "pitot/interpreter.h"; }
+
 }  // namespace
 
 Interpreter::Interpreter(const Trace& trace, const model::RequestIndex& requests)
@@ -40,6 +43,7 @@ Interpreter::Interpreter(const Trace& trace, const model::RequestIndex& requests
       requests_(requests),
       kinds_(trace.sites.size(), kOther),
       has_loop_(trace.threads.size()),
+      runs_(trace.threads.size()),
       steps_(trace.threads.size()) {
   bool has_any = false;
   for (size_t site = 0; site < trace.sites.size(); ++site) {
@@ -58,10 +62,13 @@ Interpreter::Interpreter(const Trace& trace, const model::RequestIndex& requests
     has_any |= kind != kOther;
   }
   if (!has_any) return;
+  std::vector<bool> is_of_binding;
+  for (const model::SiteRow& row : trace.sites) is_of_binding.push_back(IsOfBinding(trace.strings[row.file]));
   std::vector<Held> locks;
   for (uint32_t event = 0; event < trace.events.size(); ++event) {
     const Kind kind = kinds_[trace.events.site[event]];
     const uint32_t thread = trace.events.thread[event];
+    if (is_of_binding[trace.events.site[event]]) runs_[thread] = true;
     if (trace.sites[trace.events.site[event]].kind == SiteKind::kWait) {
       edges_.emplace_back(trace.events.begin_ns[event], thread);
       if (trace.events.duration_ns[event] != model::kOpen) edges_.emplace_back(trace.EventEnd(event), thread);
@@ -80,6 +87,9 @@ Interpreter::Interpreter(const Trace& trace, const model::RequestIndex& requests
     (kind == kCollection ? held_ : locks).push_back(held);
   }
   AddLock(&locks);
+  for (const Held& held : held_) {
+    if (held.thread != kNone) runs_[held.thread] = true;
+  }
   std::sort(edges_.begin(), edges_.end());
   std::sort(unknown_.begin(), unknown_.end(), [](auto a, auto b) { return a.begin_ns < b.begin_ns; });
   for (std::vector<uint32_t>& steps : steps_) {

@@ -36,6 +36,9 @@ class Interpreter {
   // How much of a time `thread` had to wait. O(log n), and those in it.
   int64_t HeldNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
 
+  // Whether the thread is known to run the interpreter's code: it recorded something through a binding, or had the
+  // lock. Others of the process wait for nobody there.
+  bool Runs(uint32_t thread) const { return thread < runs_.size() && runs_[thread]; }
   // How long a thread may wait for the interpreter at the end of a wait, and no record shows it: a turn of another, if
   // threads want it at the same time in this trace.
   int64_t UnseenNs() const;
@@ -82,7 +85,7 @@ class Interpreter {
   std::vector<model::Interval> unknown_;             // in order
   std::vector<Held> held_;                           // in order, apart from each other
   std::vector<std::pair<int64_t, uint32_t>> edges_;  // of recorded waits, and their threads; in order
-  std::vector<bool> has_loop_;                       // by thread
+  std::vector<bool> has_loop_, runs_;                // by thread
   std::vector<std::vector<uint32_t>> steps_;         // by thread, in order
 };
 

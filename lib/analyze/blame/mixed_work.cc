@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <map>
 #include <utility>
 
@@ -60,9 +59,11 @@ class MixedWorkFinder {
     bool has_tokens = false;
     model::StringId unit = 0;
     bool is_given() const { return given >= kLeastSteps && 2 * given >= batches; }
-    double typical = 0;     // of works
-    int64_t long_ns = 0;    // the upper quartile of steps without such members; 0: not known
-    double ns_of_work = 0;  // of these steps, their whole time; 0: not known
+    std::map<uint32_t, double> most;  // by request: what it brings to one of these batches
+    double typical = 0;               // of works
+    double usual_most = 0;            // 0: not known
+    int64_t long_ns = 0;              // the upper quartile of steps without such members; 0: not known
+    double ns_of_work = 0;            // of these steps, their whole time; 0: not known
     Like like;
     Usual usual;
   };
@@ -174,15 +175,22 @@ void MixedWorkFinder::FindExecutors() {
     if (!std::all_of(members.begin(), members.end(), [](const auto& member) { return member.work > 0; })) continue;
     ++executor.given;
     double all = 0;
+    std::vector<Part> parts;
     for (const model::MemberRow& member : members) {
       executor.works.push_back(GivenWork(member));
       all += executor.works.back();
+      if (member.request != kNone) parts.push_back({member.request, 0, executor.works.back()});
     }
     executor.all.push_back(all);
+    Merge(&parts);
+    for (const Part& part : parts) executor.most[part.request] = std::max(executor.most[part.request], part.work);
   }
   for (auto& [name, executor] : executors_) {
     executor.typical = base::Median(std::move(executor.works));
     std::sort(executor.all.begin(), executor.all.end());
+    std::vector<double> most;
+    for (const auto& [request, work] : executor.most) most.push_back(work);
+    if (most.size() >= kLeastSteps) executor.usual_most = base::Median(std::move(most));
   }
 }
 
@@ -198,7 +206,7 @@ void MixedWorkFinder::AddGiven(const model::BatchRow& row, const Executor& execu
     }
     ++step->large;
     step->work += work;
-    step->parts.push_back({member.request, 0, work, executor.typical});
+    step->parts.push_back({member.request, 0, work, executor.typical, executor.usual_most});
   }
   Merge(&step->parts);
   step->length_ns = row.begin_ns + row.duration_ns - joined_ns;
@@ -426,14 +434,10 @@ const std::string& MixedWork::UnitOf(model::StringId executor) const {
 }
 
 std::string MixedWork::Text(const Trace& trace, uint32_t batch, const Part& part) const {
-  const auto number = [](double value) {
-    return value < 1e15 && value == std::floor(value) ? base::Count(static_cast<uint64_t>(value))
-                                                      : base::Format("%.4g", value);
-  };
   const model::BatchRow& row = trace.batches[batch];
   const bool is_step = row.close == static_cast<uint8_t>(BatchClose::kStep);
-  return number(part.work) + " " + UnitOf(row.executor) + (is_step ? " in this step" : " in this batch") +
-         ", typical " + number(part.typical);
+  return base::Amount(part.work) + " " + UnitOf(row.executor) + (is_step ? " in this step" : " in this batch") +
+         ", typical " + base::Amount(part.typical);
 }
 
 }  // namespace pitot::blame

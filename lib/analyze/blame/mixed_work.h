@@ -33,6 +33,7 @@ class MixedWork {
     double share = 0;           // of the batch's time; 0: it lengthened nothing
     double work = 0;            // in this batch; 0: inferred, not given
     double typical = 0;         // the median member's work on this executor
+    double usual = 0;           // the median of the most that each request brings to a batch there; 0: not known
     bool is_time_known = true;  // the usual time of so much work is known
   };
   enum class Doubt : uint8_t { kNone, kNoSize, kFewPrompts, kNoWork, kFewLike };

@@ -90,7 +90,7 @@ Norms::Norms(const Index& index) : index_(index) {
     Norm norm;
     norm.count = row.count;
     norm.total_ns = row.total_ns;
-    norm.has_parts = row.kind != NormKind::kHold && row.kind != NormKind::kScope;
+    norm.has_parts = model::HasParts(row.kind);
     norm.is_kept = true;
     for (const model::NormPart& part : row.parts) {
       if (part.blame < kBlames) norm.parts.ns[part.blame] = part.ns;
@@ -194,6 +194,17 @@ const Norm& Norms::OfScope(uint32_t event) {
           model::IsScope(trace.sites[trace.events.site[other]].kind) && facts::EventNameId(trace, other) == name)
         lengths.push_back(trace.events.duration_ns[other]);
     }
+    return MedianOf(lengths);
+  });
+}
+
+const Norm& Norms::OfQueue(model::StringId queue) {
+  return Choose({{NormKind::kQueue, queue, 0}, Depth::kScopes}, [&] {
+    std::vector<int64_t> lengths;
+    for (const model::HandoffRow& row : index_.trace.handoffs) {
+      if (row.queue == queue && row.take_ns > row.enqueue_ns) lengths.push_back(row.take_ns - row.enqueue_ns);
+    }
+    if (lengths.size() <= kLeastLike) return Norm();  // the one in question is among them
     return MedianOf(lengths);
   });
 }

@@ -56,6 +56,8 @@ class Norms {
   const Norm& OfHold(model::StringId lock);
   // Scopes of its name. O(events).
   const Norm& OfScope(uint32_t event);
+  // Stays in a queue, from the hand-over until it was taken. O(hand-overs).
+  const Norm& OfQueue(model::StringId queue);
 
  private:
   struct Key {

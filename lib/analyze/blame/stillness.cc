@@ -35,15 +35,16 @@ std::vector<int64_t> ReadingsOf(const Trace& trace) {
   return readings;
 }
 
-// How long tasks of the machine have waited for a CPU, by the moment of the reading; empty if it is not known.
-std::vector<std::pair<int64_t, double>> CpuPressureOf(const Trace& trace) {
-  const std::string name = base::HostCounter(base::kCpuPressure);
+// A counter's values by the moment of the reading; empty if there are none.
+using HostValues = std::vector<std::pair<int64_t, double>>;
+HostValues CounterValues(const Trace& trace, const base::CounterName& wanted) {
+  const std::string name = base::HostCounter(wanted);
   const auto counter = std::find_if(trace.counters.begin(), trace.counters.end(),
                                     [&](const auto& row) { return trace.strings[row.name] == name; });
   const auto number = static_cast<uint32_t>(counter - trace.counters.begin());
   const std::vector<uint32_t>& of = trace.samples.counter;
   const auto [first, last] = std::equal_range(of.begin(), of.end(), number);
-  std::vector<std::pair<int64_t, double>> readings;
+  HostValues readings;
   for (auto at = first; at != last; ++at) {
     const auto row = static_cast<size_t>(at - of.begin());
     readings.emplace_back(trace.samples.at_ns[row], trace.samples.value[row]);
@@ -51,32 +52,41 @@ std::vector<std::pair<int64_t, double>> CpuPressureOf(const Trace& trace) {
   return readings;
 }
 
+bool IsReadBefore(const std::pair<int64_t, double>& reading, int64_t at_ns) { return reading.first < at_ns; }
+
 // How much it grew between the readings around that time; 0 if it is not known.
-int64_t GrewNs(const std::vector<std::pair<int64_t, double>>& readings, Interval when) {
-  const auto by_time = [](const auto& reading, int64_t at_ns) { return reading.first < at_ns; };
-  const auto after = std::lower_bound(readings.begin(), readings.end(), when.end_ns, by_time);
-  const auto before = std::lower_bound(readings.begin(), readings.end(), when.begin_ns + 1, by_time);
+int64_t GrewNs(const HostValues& readings, Interval when) {
+  const auto after = std::lower_bound(readings.begin(), readings.end(), when.end_ns, IsReadBefore);
+  const auto before = std::lower_bound(readings.begin(), readings.end(), when.begin_ns + 1, IsReadBefore);
   if (before == readings.begin() || after == readings.end()) return 0;
   return static_cast<int64_t>(after->second - (before - 1)->second);
 }
 
-// Times without a reading, that need a reason.
-std::vector<Interval> FindLate(const std::vector<int64_t>& readings) {
-  if (readings.size() < kLeastReadings) return {};
+// How long the host thread meant to rest after a reading at that moment.
+int64_t PlannedRestNs(const HostValues& rests, int64_t at_ns) {
+  const auto after = std::lower_bound(rests.begin(), rests.end(), at_ns + 1, IsReadBefore);
+  return after != rests.begin() ? static_cast<int64_t>((after - 1)->second) : 0;
+}
+
+// Times without a reading, that need a reason: a rest is one.
+std::vector<Interval> FindLate(const std::vector<int64_t>& readings, const HostValues& rests) {
+  std::vector<Interval> between;
   std::vector<int64_t> steps;
-  for (size_t i = 1; i < readings.size(); ++i) steps.push_back(readings[i] - readings[i - 1]);
-  const int64_t least_ns = std::max(kLeastNs, kIntervals * base::Median(std::move(steps)));
-  std::vector<Interval> late;
   for (size_t i = 1; i < readings.size(); ++i) {
-    if (readings[i] - readings[i - 1] >= least_ns) late.push_back({readings[i - 1], readings[i]});
+    const int64_t rest_ns = PlannedRestNs(rests, readings[i - 1]);
+    if (rest_ns == 0) steps.push_back(readings[i] - readings[i - 1]);
+    between.push_back({readings[i - 1] + rest_ns, readings[i]});
   }
-  return late;
+  if (steps.size() + 1 < kLeastReadings) return {};
+  const int64_t least_ns = std::max(kLeastNs, kIntervals * base::Median(std::move(steps)));
+  std::erase_if(between, [=](Interval one) { return one.end_ns - one.begin_ns < least_ns; });
+  return between;
 }
 
 }  // namespace
 
 Stillness::Stillness(const Trace& trace) {
-  const std::vector<Interval> late = FindLate(ReadingsOf(trace));
+  const std::vector<Interval> late = FindLate(ReadingsOf(trace), CounterValues(trace, base::kRest));
   if (late.empty()) return;
   std::vector<std::vector<int64_t>> moments(late.size());  // in which something began or ended
   const auto mark = [&](int64_t at_ns) {
@@ -97,7 +107,7 @@ Stillness::Stillness(const Trace& trace) {
     mark(handoff.enqueue_ns);
     mark(handoff.take_ns);
   }
-  const std::vector<std::pair<int64_t, double>> pressure = CpuPressureOf(trace);
+  const HostValues pressure = CounterValues(trace, base::kCpuPressure);
   for (size_t i = 0; i < late.size(); ++i) {
     if (moments[i].size() > kMostMoments) continue;
     moments[i].push_back(late[i].begin_ns);

@@ -55,6 +55,12 @@ uint32_t TokenBucket(const Index& index, uint32_t token) {
   return bucket;
 }
 
+LikeKey LikenessOfToken(const Index& index, uint32_t token) {
+  const model::StringId route = index.trace.requests[index.trace.tokens[token].request].route;
+  const bool is_first = IsFirstToken(index.trace, token);
+  return {is_first ? model::NormKind::kFirstToken : model::NormKind::kTokenGap, route, TokenBucket(index, token)};
+}
+
 std::string IterationText(const Index& index, uint32_t token) {
   const Trace& trace = index.trace;
   const uint32_t batch = IterationOf(index, token);

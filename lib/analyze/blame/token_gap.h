@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "analyze/blame/stays.h"
 #include "analyze/blame/walk.h"
 
 namespace pitot::blame {
@@ -20,6 +21,8 @@ std::optional<model::Interval> TimeBefore(const Index& index, uint32_t token);
 uint32_t IterationOf(const Index& index, uint32_t token);
 // The size bucket of the baseline's cell: the request's for a first token, otherwise the iteration's number of members.
 uint32_t TokenBucket(const Index& index, uint32_t token);
+// Its route, bucket, and whether it is a first one.
+LikeKey LikenessOfToken(const Index& index, uint32_t token);
 // "in an iteration of decode with 8 members, of which 2 had no token yet"; "" if no iteration is known.
 std::string IterationText(const Index& index, uint32_t token);
 

@@ -151,8 +151,11 @@ uint32_t Walk::WantsInterpreter(const BlameSegment& segment) const {
                               BlameBit(Blame::kHostBlockedUnknown) | BlameBit(Blame::kHostPagefaultIo);
   const bool is_behind = (kBehind & BlameBit(segment.blame)) != 0;
   const uint32_t thread = is_behind ? segment.by.thread : segment.thread;
-  if (thread == kNone || segment.gpu != kNone || segment.by.gpu != kNone || (!is_behind && segment.by.IsKnown()))
-    return kNone;
+  // The notifier is known, and not what came between its call and the return.
+  const bool is_notified =
+      segment.blame == Blame::kHostBlockedUnknown && (segment.by.request & segment.by.batch) == kNone;
+  const bool is_named = !is_behind && !is_notified && segment.by.IsKnown();
+  if (thread == kNone || segment.gpu != kNone || segment.by.gpu != kNone || is_named) return kNone;
   WaitArgs args;
   const bool is_wait = (kWaits & BlameBit(segment.blame)) != 0 || ReadWait(trace_, segment.event, &args) ||
                        (segment.call != kNone && IsWaiting(index_.gpu.ClassOf(segment.call)));
@@ -196,9 +199,8 @@ void Walk::EmitUnheld(int64_t begin_ns, const BlameSegment& segment) {
     if (index_.compiles.Is(segment.event)) off.blocked_ns = off.pagefault_ns = 0;
   } else if (segment.blame == Blame::kUntraced && segment.event == kNone && segment.call == kNone) {
     off = index_.host.OfUntraced(segment.thread, begin_ns, now_ns_);
-  } else if (segment.blame == Blame::kBatchWindow && segment.batch != window_batch_) {
-    window_batch_ = segment.batch;  // its last wait: to wake up late from an earlier one delays nothing
-    off = OfWakeUp(segment.thread, begin_ns);
+  } else if (segment.blame == Blame::kBatchWindow) {
+    off = OfWindow(begin_ns, segment);
   } else if (segment.blame == Blame::kHandoff && now_ns_ - begin_ns >= index_.options.wake_up_ns) {
     off = OfWakeUp(segment.thread, begin_ns);
   } else if (IsOpenWait(trace_, segment) && now_ns_ - begin_ns >= index_.options.wake_up_ns) {
@@ -230,6 +232,19 @@ void Walk::DivideByGpuUse(int64_t begin_ns, uint32_t batch, OffCpu* off) const {
 // The part of a wait due to a late wake-up. Each delay is blamed at most once.
 OffCpu Walk::OfWakeUp(uint32_t thread, int64_t begin_ns) {
   return index_.host.OfWakeUp(thread, begin_ns, now_ns_, &woken_ns_[thread]);
+}
+
+// The late wake-up from a batch's last wait for members. An earlier one delays nothing, unless the batch waited no
+// more after it: its time was up meanwhile.
+OffCpu Walk::OfWindow(int64_t begin_ns, const BlameSegment& segment) {
+  if (segment.batch != window_batch_) {
+    window_batch_ = segment.batch;
+    window_waited_ns_ = 0;
+  }
+  const bool is_last = window_waited_ns_ < index_.options.wake_up_ns;
+  const OffCpu off = is_last ? OfWakeUp(segment.thread, begin_ns) : OffCpu();
+  window_waited_ns_ += now_ns_ - begin_ns - off.runqueue_ns;
+  return off;
 }
 
 void Walk::EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffCpu& off) {
@@ -552,7 +567,7 @@ void Walk::Arrive() {
       const uint32_t row = handoffs_.first[arrival_.handoff];
       const model::HandoffRow& handoff = trace_.handoffs[row];
       handoffs_left_ = arrival_.handoff;
-      Tile(thread_, handoff.enqueue_ns, Before::kTake, row);
+      Tile(thread_, InQueueFromNs(handoff), Before::kTake, row);
       return MoveToThread(handoff.from_thread, now_ns_);
     }
     case Arrival::How::kUnknown: {
@@ -582,6 +597,12 @@ void Walk::Arrive() {
       return MoveToThread(sign.thread, now_ns_);
     }
   }
+}
+
+// A sender may keep the lock of its queue after it put the request in. Nobody can take it before.
+int64_t Walk::InQueueFromNs(const model::HandoffRow& handoff) const {
+  if (handoff.from_thread == kNone || handoff.enqueue_ns >= now_ns_) return handoff.enqueue_ns;
+  return index_.locks.KeptUntilNs(handoff.from_thread, handoff.queue, {handoff.enqueue_ns, now_ns_});
 }
 
 void Walk::Wait(const Piece& piece, int64_t begin_ns, const WaitArgs& args) {
@@ -616,6 +637,8 @@ void Walk::Wait(const Piece& piece, int64_t begin_ns, const WaitArgs& args) {
       if (const uint32_t other = args.owner_request != 0 ? index_.requests.Row(args.owner_request) : kNone;
           other != kNone && other != request_)
         waits.by.request = Outermost(trace_, index_.requests, other);
+      else if (args.kind == WaitKind::kCondition && args.owner_request == 0 && index_.locks.OwnerRow(args) != thread_)
+        waits.by.thread = index_.locks.OwnerRow(args);  // its notifier, at work for nobody
       break;
   }
   const bool is_plain = args.kind == WaitKind::kIo || args.kind == WaitKind::kSleep;

@@ -20,6 +20,7 @@
 #include "analyze/blame/lone_waits.h"
 #include "analyze/blame/mixed_work.h"
 #include "analyze/blame/namespace.h"
+#include "analyze/blame/route_sizes.h"
 #include "analyze/blame/stacks.h"
 #include "analyze/blame/stillness.h"
 #include "analyze/blame/usual.h"
@@ -59,6 +60,7 @@ class Index {
         compiles(Ask(of)),
         first_uses(Ask(of), threads, gpu, how),
         usual(Ask(of)),
+        route_sizes(Ask(of)),
         arguments(of, &patience_) {}
   Index(const Index&) = delete;
   Index& operator=(const Index&) = delete;
@@ -100,6 +102,7 @@ class Index {
   const Compiles compiles;
   const FirstUses first_uses;
   const Usual usual;
+  const RouteSizes route_sizes;
   const facts::UsualArguments arguments;
 };
 
@@ -146,6 +149,7 @@ class Walk {
   void EmitMixed(int64_t begin_ns, const BlameSegment& segment);
   void EmitLaunches(int64_t begin_ns, const BlameSegment& segment);
   OffCpu OfWakeUp(uint32_t thread, int64_t begin_ns);
+  OffCpu OfWindow(int64_t begin_ns, const BlameSegment& segment);
   void FindOwn();
   void FindOwnOfStay();
   void Begin();
@@ -160,6 +164,7 @@ class Walk {
   void StepOnThread();
   std::optional<BlameSegment> InInterpreter(uint32_t thread, const Piece& piece, int64_t at_ns) const;
   void Arrive();
+  int64_t InQueueFromNs(const model::HandoffRow& handoff) const;
   void Wait(const Piece& piece, int64_t begin_ns, const WaitArgs& args);
   void WaitForLock(uint32_t event, int64_t begin_ns, const WaitArgs& args);
   bool GoToWaker(const Piece& piece, int64_t begin_ns, uint32_t owner);
@@ -261,6 +266,7 @@ class Walk {
   };
   std::unordered_map<uint32_t, Waited> waited_;            // by thread, the known part of its waits
   std::optional<uint32_t> window_batch_;                   // the walk has passed this batch's last wait for members
+  int64_t window_waited_ns_ = 0;                           // and so much of its waits, without late wake-ups
   std::unordered_map<uint32_t, HostUse::Woken> woken_ns_;  // by thread, the delays blamed already
   uint32_t moves_ = 0;  // without a step in time; at most kMostMoves, whatever the rows say
 };

@@ -54,7 +54,7 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
   const std::vector<GpuKind>& kinds = trace.gpu.kind;
   has_operations_ = std::any_of(kinds.begin(), kinds.end(), [](auto k) { return k != GpuKind::kSpan; });
   for (uint32_t batch = 0; batch < trace.batches.size(); ++batch) members_[batch] = trace.batches[batch].member_count;
-  std::unordered_map<uint64_t, std::vector<int64_t>> durations;
+  std::unordered_map<uint64_t, std::vector<uint32_t>> alike;
   std::vector<bool> is_name_known(trace.strings.size());
   for (uint32_t op = 0; op < trace.gpu.size(); ++op) {
     const model::StringId kernel = trace.gpu.name[op];
@@ -74,11 +74,9 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
         ++ops_of_request_[request];
       }
     }
-    if (kinds[op] == GpuKind::kKernel || IsSpan(op)) durations[KeyOf(op)].push_back(trace.gpu.duration_ns[op]);
+    if (kinds[op] == GpuKind::kKernel || IsSpan(op)) alike[KeyOf(op)].push_back(op);
   }
-  for (auto& [key, all] : durations) {
-    if (all.size() >= options.least_samples) usual_ns_.emplace(key, base::Median(std::move(all)));
-  }
+  FindUsual(&alike, options.least_samples);
   FindClocks();
   std::vector<bool> is_known(trace.strings.size());
   std::vector<int64_t> launch_ns;
@@ -104,6 +102,39 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
   median_launch_ns_ = base::Median(std::move(launch_ns));
   FindLost();
   FindAllocations();
+}
+
+void GpuOps::FindUsual(std::unordered_map<uint64_t, std::vector<uint32_t>>* alike, uint32_t least_samples) {
+  std::map<std::pair<model::StringId, uint32_t>, int64_t> kept;
+  for (const model::NormRow& norm : trace_.norms) {
+    if (norm.kind == model::NormKind::kGpuWork) kept.emplace(std::pair(norm.name, norm.much), norm.total_ns);
+  }
+  for (auto& [key, ops] : *alike) {
+    if (ops.size() >= least_samples) {
+      std::vector<int64_t> lengths;
+      for (const uint32_t op : ops) lengths.push_back(trace_.gpu.duration_ns[op]);
+      usual_ns_.emplace(key, base::Median(std::move(lengths)));
+    } else if (const auto found = kept.find({trace_.gpu.name[ops[0]], LikeNumber(ops[0])}); found != kept.end()) {
+      usual_ns_.emplace(key, found->second);
+      usual_kept_.insert(key);
+    }
+    ops = {};
+  }
+}
+
+uint32_t GpuOps::LikeNumber(uint32_t op) const {
+  constexpr uint32_t kMost = (uint32_t{1} << model::NormRow::kMuchBits) - 1;
+  if (IsSpan(op)) return std::min(static_cast<uint32_t>(KeyOf(op)), kMost);
+  const uint32_t row = trace_.gpu.shape[op];
+  if (row == kNone) return 0;
+  const model::KernelShape& shape = trace_.shapes[row];
+  uint64_t hash = 0xcbf29ce484222325;
+  const auto add = [&](uint64_t value) { hash = (hash ^ value) * 0x100000001b3; };
+  for (const auto* of : {&shape.grid, &shape.block}) {
+    for (const uint32_t size : *of) add(size);
+  }
+  add(shape.dynamic_shared_bytes);
+  return static_cast<uint32_t>(hash >> (64 - model::NormRow::kMuchBits));
 }
 
 CallClass GpuOps::ClassOf(uint32_t call) const {

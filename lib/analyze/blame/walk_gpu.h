@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "analyze/blame/namespace.h"
@@ -114,8 +115,12 @@ class GpuOps {
   bool MayHaveLost(model::Interval when) const;
 
   // The usual length of an operation of this kernel and shape, or of a span of this name in batches of this size: the
-  // median; -1 if too few are known.
+  // median, or what the process had learned before the window if it holds too few; -1 if too few are known.
   int64_t UsualNs(uint32_t op) const;
+  // Whether that was learned before the window.
+  bool IsUsualKept(uint32_t op) const { return usual_kept_.contains(KeyOf(op)); }
+  // Such work in another trace has the same name and number; a kernel's is a hash of its shape.
+  uint32_t LikeNumber(uint32_t op) const;
   // The SM clock of its device in its middle, and the counter recording it; `usual` is the median of the device's
   // kernels. 0 if unknown.
   struct Clock {
@@ -235,6 +240,7 @@ class GpuOps {
     int64_t begin_ns;
     uint32_t call, device;  // kNone: unknown
   };
+  void FindUsual(std::unordered_map<uint64_t, std::vector<uint32_t>>* alike, uint32_t least_samples);
   void FindClocks();
   void FindLost();
   void FindAllocations();
@@ -252,6 +258,7 @@ class GpuOps {
   bool has_operations_ = false;
   std::set<model::StringId> waiting_executors_;  // with a recorded wait
   std::unordered_map<uint64_t, int64_t> usual_ns_;
+  std::unordered_set<uint64_t> usual_kept_;  // of these, those from Trace::norms
   int64_t median_launch_ns_ = 0;
   const bool are_times_known_;
   std::vector<DeviceClock> clocks_;      // by device

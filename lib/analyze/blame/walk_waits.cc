@@ -76,8 +76,7 @@ Locks::Locks(const Trace& trace, const model::RequestIndex& requests, const Thre
   }
   for (auto& [resource, times] : releases_) std::sort(times.begin(), times.end());
   for (const auto& [event, args] : waits) {
-    if (const auto owner = thread_rows_.find(args.owner_thread); owner != thread_rows_.end())
-      behind_[owner->second].push_back(event);
+    if (const uint32_t owner = OwnerRow(args); owner != kNone) behind_[owner].push_back(event);
     const int64_t granted_ns = GrantedNs(event, args);
     grants_[args.resource].push_back(
         {granted_ns, Holder(trace.events.thread[event], trace.events.request[event], granted_ns)});
@@ -113,9 +112,8 @@ LockGrant Locks::HeldBefore(uint32_t event, const WaitArgs& args, int64_t by_ns)
                                             [&](const LockGrant& grant) { return grant.at_ns < by_ns; });
     if (after != found->second.begin() && (after - 1)->at_ns >= begin_ns) return *(after - 1);
   }
-  const auto thread = thread_rows_.find(args.owner_thread);
   const uint32_t request = args.owner_request != 0 ? requests_.Row(args.owner_request) : kNone;
-  return {INT64_MIN, Holder(thread != thread_rows_.end() ? thread->second : kNone, request, begin_ns)};
+  return {INT64_MIN, Holder(OwnerRow(args), request, begin_ns)};
 }
 
 std::vector<model::Interval> Locks::Holds(model::StringId resource) const {
@@ -137,6 +135,25 @@ std::vector<model::StringId> Locks::Held() const {
   }
   std::sort(held.begin(), held.end());
   return held;
+}
+
+int64_t Locks::KeptUntilNs(uint32_t thread, model::StringId resource, model::Interval when) const {
+  int64_t until_ns = when.begin_ns;
+  const auto behind = behind_.find(thread);
+  if (behind == behind_.end()) return until_ns;
+  const auto releases = releases_.find(resource);
+  for (const uint32_t event : behind->second) {
+    WaitArgs args;
+    const int64_t begin_ns = trace_.events.begin_ns[event];
+    if (begin_ns >= when.end_ns || !ReadWait(trace_, event, &args) || args.resource != resource) continue;
+    int64_t released_ns = trace_.EventEnd(event);
+    if (releases != releases_.end()) {
+      const auto next = std::upper_bound(releases->second.begin(), releases->second.end(), begin_ns);
+      if (next != releases->second.end()) released_ns = std::min(released_ns, *next);
+    }
+    until_ns = std::max(until_ns, std::min(released_ns, when.end_ns));
+  }
+  return until_ns;
 }
 
 LockQueue Locks::Behind(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {

@@ -56,9 +56,17 @@ class Locks {
   std::vector<model::Interval> Holds(model::StringId resource) const;
   // The locks with such holds, in order.
   std::vector<model::StringId> Held() const;
+  // Until when the thread kept the lock that it had at some time in `when`, as others' waits for it show: at most the
+  // end of `when`, and its begin if nobody waited for the thread. O(n) in the waits for locks this thread ever held.
+  int64_t KeptUntilNs(uint32_t thread, model::StringId resource, model::Interval when) const;
   // The lock of the thread with the most new waiters between these times, and their number. O(n) in the waits for locks
   // this thread ever held.
   LockQueue Behind(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
+  // The row of the thread that a wait names; kNone: none.
+  uint32_t OwnerRow(const WaitArgs& args) const {
+    const auto row = thread_rows_.find(args.owner_thread);
+    return row != thread_rows_.end() ? row->second : model::kNone;
+  }
 
  private:
   Culprit Holder(uint32_t thread, uint32_t request, int64_t at_ns) const;

@@ -17,6 +17,7 @@
 #include "analyze/facts/recorded.h"
 #include "analyze/facts/subjects.h"
 #include "analyze/facts/thread_time.h"
+#include "model/flatten.h"
 #include "pitot/model/index.h"
 #include "pitot/model/indexes.h"
 
@@ -114,10 +115,10 @@ std::vector<Gap> GapsOf(Analysis& analysis, uint32_t device) {
 Intervals RecordedWaits(const Trace& trace, uint32_t thread) {
   Intervals waits;
   if (thread == kNone) return waits;
-  for (const model::Segment& segment : model::FlattenThread(trace, thread)) {
+  model::VisitSegments(trace, thread, {INT64_MIN, INT64_MAX}, [&](const model::Segment& segment) {
     if (trace.sites[trace.events.site[segment.event]].kind == SiteKind::kWait)
       waits.push_back({segment.begin_ns, segment.end_ns});
-  }
+  });
   return model::Union(std::move(waits));
 }
 
@@ -149,6 +150,7 @@ class IdleGaps final : public Analyzer {
       if (!was_queued) waits[trace.calls.thread[call]].push_back({gap.time.begin_ns, gap.launched_ns});
     }
     const Intervals requests = OpenRequests(trace);
+    const model::ThreadSets threads(trace);
     for (const auto& [thread, times] : waits) {
       causes[kUntraced] += TotalNs(times);
       const auto count = [&, &until = times](uint32_t cause, const Intervals& when) {
@@ -156,7 +158,7 @@ class IdleGaps final : public Analyzer {
         causes[cause] += ns;
         causes[kUntraced] -= ns;
       };
-      const std::vector<Intervals> classes = InnermostOf(trace, thread);
+      const std::vector<Intervals> classes = InnermostOf(threads, thread);
       Intervals recorded = RecordedWaits(trace, thread);
       for (uint32_t k = 0; k < model::kHostClasses; ++k) {
         // Calls and waits for data say more than a wait around them; scopes and operators around it say less.

@@ -59,9 +59,10 @@ std::string WhereToBegin(Blame part) {
   constexpr uint32_t kCopies = BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h) | BlameBit(Blame::kD2dMemset);
   const char* const begin =
       (BlameBit(part) & kCopies) != 0
-          ? "Begin here, and see first what the copies wait for: a blocking copy also waits for earlier work "
+          ? "To make all requests faster, begin here, and see first what the copies wait for: a blocking copy also "
+            "waits for earlier work "
             "of its stream."
-          : "Begin here: nothing else can gain as much.";
+          : "To make all requests faster, slow or not, begin here: nothing else can gain as much.";
   return std::string(begin) + " These are upper bounds: the gain is smaller if another path is nearly as long.";
 }
 

@@ -10,6 +10,7 @@
 #include "analyze/catalogue/serving.h"
 #include "analyze/facts/evidence.h"
 #include "analyze/facts/patience.h"
+#include "model/flatten.h"
 #include "pitot/model/indexes.h"
 
 namespace pitot::catalogue {
@@ -20,10 +21,10 @@ using facts::Accumulate;
 using facts::AddNumber;
 using facts::Conclude;
 using facts::DevicesAtWork;
-using facts::EachOf;
 using facts::InfoOf;
 using facts::Judged;
 using facts::kAll;
+using facts::NowAndThen;
 using model::kNone;
 using model::Trace;
 
@@ -38,16 +39,16 @@ constexpr Threshold kThresholds[] = {
 int64_t CpuTime(Analysis& analysis) {
   const Trace& trace = analysis.trace();
   int64_t cpu_ns = 0;
+  NowAndThen asking(analysis);
   for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
-    const std::vector<model::Segment> segments =
-        model::FlattenThread(trace, thread, trace.window_begin_ns, trace.window_end_ns);
-    for (const uint32_t i : EachOf(analysis, segments.size())) {
-      const model::Segment& segment = segments[i];
+    const model::Interval window = {trace.window_begin_ns, trace.window_end_ns};
+    model::VisitSegments(trace, thread, window, [&](const model::Segment& segment) {
+      asking.Count();
       const uint32_t event = segment.event;
-      if (trace.events.request[event] == kNone && trace.events.batch[event] == kNone) continue;
-      if (trace.sites[trace.events.site[event]].kind == SiteKind::kWait) continue;
+      if (trace.events.request[event] == kNone && trace.events.batch[event] == kNone) return;
+      if (trace.sites[trace.events.site[event]].kind == SiteKind::kWait) return;
       Accumulate(&cpu_ns, segment.end_ns - segment.begin_ns);
-    }
+    });
   }
   return cpu_ns;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "analyze/facts/patience.h"
+#include "model/flatten.h"
 #include "pitot/model/indexes.h"
 
 namespace pitot::facts {
@@ -37,14 +38,14 @@ std::vector<uint32_t> FirstCalls(const Trace& trace) {
 Intervals WorkForAny(Analysis& analysis, uint32_t thread, Interval time, const std::vector<uint32_t>& first_calls) {
   const Trace& trace = analysis.trace();
   std::vector<Interval> working, waiting;
-  const std::vector<model::Segment> segments = model::FlattenThread(trace, thread, time.begin_ns, time.end_ns);
-  for (const uint32_t i : EachOf(analysis, segments.size())) {
-    const model::Segment& segment = segments[i];
+  NowAndThen asking(analysis);
+  model::VisitSegments(trace, thread, time, [&](const model::Segment& segment) {
+    asking.Count();
     const uint32_t event = segment.event;
     const bool is_for_any = trace.events.request[event] != kNone || trace.events.batch[event] != kNone;
     if (is_for_any && trace.sites[trace.events.site[event]].kind != SiteKind::kWait)
-      working.push_back({segment.begin_ns, segment.end_ns});
-  }
+      model::AddTo(&working, {segment.begin_ns, segment.end_ns});
+  });
   if (working.empty()) return {};
   const model::WaitingCalls& waiting_calls = analysis.indexes().waiting;
   for (uint32_t call = first_calls[thread]; call < first_calls[thread + 1]; ++call) {
@@ -70,9 +71,9 @@ HostWork::HostWork(const Trace& trace) {
   const auto add = [&](uint32_t request, uint32_t batch, int64_t begin_ns, int64_t end_ns) {
     const Interval worked{std::max(begin_ns, window.begin_ns), std::min(end_ns, window.end_ns)};
     if (worked.end_ns <= worked.begin_ns) return;
-    of_all.push_back(worked);
-    if (batch != kNone) of_batches[batch].push_back(worked);
-    if (request != kNone) of_requests[request].push_back(worked);
+    model::AddTo(&of_all, worked);
+    if (batch != kNone) model::AddTo(&of_batches[batch], worked);
+    if (request != kNone) model::AddTo(&of_requests[request], worked);
   };
   const model::WaitingCalls waiting(trace);
   const std::vector<uint32_t> first_calls = FirstCalls(trace);
@@ -87,9 +88,9 @@ HostWork::HostWork(const Trace& trace) {
     }
     const Intervals waits = model::Union(std::move(calls_waiting));
     size_t wait = 0;
-    for (const model::Segment& segment : model::FlattenThread(trace, thread, window.begin_ns, window.end_ns)) {
+    model::VisitSegments(trace, thread, window, [&](const model::Segment& segment) {
       const uint32_t event = segment.event;
-      if (trace.sites[trace.events.site[event]].kind == SiteKind::kWait) continue;
+      if (trace.sites[trace.events.site[event]].kind == SiteKind::kWait) return;
       const uint32_t request = trace.events.request[event], batch = trace.events.batch[event];
       int64_t begin_ns = segment.begin_ns;
       while (wait < waits.size() && waits[wait].end_ns <= begin_ns) ++wait;
@@ -98,7 +99,7 @@ HostWork::HostWork(const Trace& trace) {
         begin_ns = waits[i].end_ns;
       }
       add(request, batch, begin_ns, segment.end_ns);
-    }
+    });
   }
   for (uint32_t call = first_calls.back(); call < trace.calls.size(); ++call) {
     if (!waiting.Has(call))

@@ -35,8 +35,23 @@ class Patience {
   uint64_t steps_ = 0;
 };
 
-// The numbers of `count` rows, in order, for an analyzer's loop over them. It asks at the beginning, and then once in
-// some thousands of rows, which take a millisecond or less. Throws Over.
+// For an analyzer's loop: asks at the beginning, and then once in some thousands of steps, which take a millisecond or
+// less.
+class NowAndThen {
+ public:
+  explicit NowAndThen(Analysis& analysis) : analysis_(analysis) {}
+  // Throws Over.
+  void Count() {
+    if (steps_++ % kEvery == 0 && analysis_.IsOver()) throw Over{};
+  }
+  static constexpr uint32_t kEvery = 8192;
+
+ private:
+  Analysis& analysis_;
+  uint32_t steps_ = 0;
+};
+
+// The numbers of `count` rows, in order, for such a loop over them. Throws Over.
 class EachOf {
  public:
   EachOf(Analysis& analysis, size_t count) : analysis_(analysis), count_(static_cast<uint32_t>(count)) {}
@@ -44,7 +59,7 @@ class EachOf {
    public:
     Iterator(Analysis& analysis, uint32_t row) : analysis_(analysis), row_(row) {}
     uint32_t operator*() const {
-      if (row_ % kEvery == 0 && analysis_.IsOver()) throw Over{};
+      if (row_ % NowAndThen::kEvery == 0 && analysis_.IsOver()) throw Over{};
       return row_;
     }
     Iterator& operator++() {
@@ -54,7 +69,6 @@ class EachOf {
     bool operator!=(const Iterator& other) const { return row_ != other.row_; }
 
    private:
-    static constexpr uint32_t kEvery = 8192;
     Analysis& analysis_;
     uint32_t row_;
   };

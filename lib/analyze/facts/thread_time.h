@@ -9,14 +9,13 @@
 
 #include "pitot/model/classes.h"
 #include "pitot/model/sweep.h"
-#include "pitot/model/trace.h"
 
 namespace pitot::facts {
 
 // For each host class, when the thread was in it and in none before it: in calls rather than in the operators around
 // them. O(n log n) of its rows.
-inline std::vector<model::Intervals> InnermostOf(const model::Trace& trace, uint32_t thread) {
-  const std::vector<model::Intervals> sets = HostSetsOf(trace, thread);
+inline std::vector<model::Intervals> InnermostOf(const model::ThreadSets& threads, uint32_t thread) {
+  const std::vector<model::Intervals> sets = threads.Of(thread);
   std::vector<const model::Intervals*> classes;
   model::Interval extent = {INT64_MAX, INT64_MIN};
   for (const model::Intervals& set : sets) {

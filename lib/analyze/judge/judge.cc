@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -37,9 +38,12 @@ constexpr int64_t kSaveNs = 300'000'000'000;        // between two writes of the
 constexpr uint32_t kOfIncident = 128;               // requests of a cell learned from an incident's window
 constexpr size_t kMostDrifts = 3;
 constexpr int64_t kLearnBudgetNs = 300'000'000;  // CPU time of learning from an incident
-constexpr size_t kMostKnown = 4096;              // about 250 bytes each
+constexpr size_t kMostKnown = 4096;              // walks of requests
 constexpr size_t kMostDecided = 8;               // verdicts that wait for their findings
-constexpr size_t kMostBaselineBytes = 64 << 20;  // of a file
+constexpr size_t kMostBaselineBytes = 16 << 20;  // of a file
+// Bytes of a cell, in the baseline and in the regimes; of a kind of what others wait for; and of a walk.
+constexpr uint64_t kCellBytes = 114 << 10, kKindBytes = 11 << 10, kWalkBytes = 250;
+constexpr uint64_t kLeastCells = 2, kLeastKinds = 8, kLeastWalks = 64;
 
 // A file of text.
 class TextFile final : public Serializer {
@@ -147,6 +151,16 @@ class WhyJudge final : public Judge {
   }
 
   const char* Name() const noexcept override { return "why"; }
+  // Cells have seven tenths, kinds two, walks one.
+  void LimitMemory(uint64_t bytes) noexcept override {
+    const auto cells = static_cast<uint32_t>(std::clamp<uint64_t>(bytes / 10 * 7 / kCellBytes, kLeastCells, ~0u));
+    const auto kinds = static_cast<uint32_t>(std::clamp<uint64_t>(bytes / 10 * 2 / kKindBytes, kLeastKinds, ~0u));
+    baseline_.Limit(cells, kinds);
+    DriftOptions drift;
+    drift.most_cells = std::min(drift.most_cells, cells);
+    regimes_ = Regimes(drift);
+    most_known_ = static_cast<size_t>(std::clamp<uint64_t>(bytes / 10 / kWalkBytes, kLeastWalks, kMostKnown));
+  }
   JudgeNeeds Needs() const noexcept override {
     JudgeNeeds needs;
     needs.budget_ms = options_.budget_ms;
@@ -165,7 +179,14 @@ class WhyJudge final : public Judge {
     return status.ok() && hearing.BeginFindings() && usual_.IsSampleDue() ? NoteFindings(index, hearing) : status;
   }
 
-  Status AddNorms(Trace* trace) override { return baseline_.AddNorms(static_cast<int64_t>(clock_()), trace); }
+  Status AddNorms(Trace* trace) override {
+    const auto now_ns = static_cast<int64_t>(clock_());
+    const uint64_t revision = baseline_.Revision(now_ns);
+    if (norms_of_ == revision) return Status(StatusCode::kUnavailable, "nothing was learned since");
+    const Status status = baseline_.AddNorms(now_ns, trace);
+    if (status.ok()) norms_of_ = revision;
+    return status;
+  }
 
   Status Decide(Hearing& hearing) override {
     const Trace& trace = hearing.trace();
@@ -184,7 +205,9 @@ class WhyJudge final : public Judge {
     OpenReport(hearing, &it);
     if (Status s = Answer(hearing, asked, it); !s.ok()) return s;
     if (hearing.IsOver()) return Status();
-    if (Status s = WritePage(hearing, &it); !s.ok()) return s;
+    if (!hearing.CanFilesWait()) {
+      if (Status s = WritePage(hearing, &it); !s.ok()) return s;
+    }
     judgement.index = BlameIndex();  // the trace may move
     judgement.learned = Learned();
     if (decided_.size() == kMostDecided) decided_.erase(decided_.begin());
@@ -227,6 +250,7 @@ class WhyJudge final : public Judge {
     Judgement judgement;
     HtmlReport html;
     OpeningLines lines;
+    bool has_page = false;
     bool HasVerdict() const { return html.why_not.empty(); }
   };
 
@@ -235,6 +259,9 @@ class WhyJudge final : public Judge {
     Decided& it = *decided;
     Judgement& judgement = it.judgement;
     if (Status s = Begin(hearing, &judgement); !s.ok()) return s;
+    if (!it.has_page) {
+      if (Status s = WritePage(hearing, &it); !s.ok()) return s;
+    }
     if (it.HasVerdict()) it.html.others = OthersThatFired(trace, &baseline_, &judgement);
     AnalysisReport analysis;
     AnalyzeOptions options;
@@ -256,7 +283,7 @@ class WhyJudge final : public Judge {
   }
 
   Status Begin(Hearing& hearing, Judgement* judgement) {
-    if (known_.size() > kMostKnown) known_.clear();
+    if (known_.size() > most_known_) known_.clear();
     judgement->learned.known = &known_;
     return BlameIndex::Make(hearing.trace(), Until(&hearing), &judgement->index);
   }
@@ -293,6 +320,7 @@ class WhyJudge final : public Judge {
     TextFile page("report.html", ReportHtml(hearing.trace(), it->html));
     it->html.judgement = nullptr;
     const Status status = hearing.AddFile(page);
+    it->has_page = it->has_page || status.ok() || !hearing.IsOver();
     return status.code() == StatusCode::kUnavailable ? Status() : status;
   }
 
@@ -334,7 +362,9 @@ class WhyJudge final : public Judge {
   Regimes regimes_;
   std::vector<Decided> decided_;
   std::unordered_map<uint64_t, BaselineRow> known_;  // walks of incidents, by request
-  std::string wrong_;                                // an error of the file; reported once
+  size_t most_known_ = kMostKnown;
+  std::string wrong_;                 // an error of the file; reported once
+  std::optional<uint64_t> norms_of_;  // the baseline's revision at the last AddNorms
   int64_t saved_ns_ = 0;
 };
 

@@ -92,7 +92,7 @@ class Neighbours {
   // The part of the verdict that the root is in, otherwise the largest.
   Blame Largest() const {
     const Verdict& v = of_.verdict;
-    if (v.root.node != kNone && v.root.node != 0) {
+    if (v.root.node != kNone && v.root.node != 0 && v.root.kind != NodeKind::kMoreWork) {
       uint32_t row = v.root.node;
       while (v.tree[row].parent != 0) row = v.tree[row].parent;
       return v.tree[row].blame;

@@ -182,6 +182,7 @@ class Page {
     if (v.root.node != kNone && v.root.hops > 0)
       return v.root.kind == NodeKind::kCycle || v.root.kind == NodeKind::kLoad ? NodeKindName(v.root.kind)
                                                                                : BlameName(v.root.blame);
+    if (v.root.kind == NodeKind::kMoreWork) return NodeKindName(v.root.kind);
     const bool is_cause = !v.causes.empty() && v.kind != VerdictKind::kUniform;
     return is_cause ? BlameName(v.causes[0].blame) : VerdictKindName(v.kind);
   }
@@ -212,11 +213,11 @@ class Page {
     out_ += "<ul class=\"tree\">\n";
     for (size_t i = 0; i < lines.size(); ++i) WriteNode(v, lines[i], ranges[i], most);
     out_ += "</ul>\n";
-    const verdict::PrintedVerdict printed(v);
+    const int64_t usual = base::RoundTo(v.tree[0].normal_ns, verdict::kTenth);
     if (v.level != Baseline::Level::kNone)
       P("soft", "Bars side by side add up to the bar above them, and all of them to " +
-                    verdict::SignedTenths(printed.latency - printed.typical) + " beyond the usual " +
-                    verdict::Tenths(printed.typical) + " ms.");
+                    verdict::SignedTenths(base::RoundTo(v.latency_ns, verdict::kTenth) - usual) + " beyond the usual " +
+                    verdict::Tenths(usual) + " ms.");
   }
   struct Range {
     int64_t begin = 0, end = 0;  // tenths of a ms
@@ -294,10 +295,11 @@ class Page {
     EndFold();
   }
 
-  static std::string MoreWork(const Verdict& v) {
+  std::string MoreWork(const Verdict& v) const {
     if (v.more_of.empty()) return {};
     return v.more_ns == 0 ? Format("It had %.3g times the usual ", v.more_factor) + v.more_of
-                          : "There was also " + verdict::MoreWorkText(v) + ", " + SignedExactMs(v.more_ns) + " ms";
+                          : "There was also " + verdict::MoreWorkText(trace_, judgement_->blame, v) + ", " +
+                                SignedExactMs(v.more_ns) + " ms";
   }
 
   // A sentence besides the headline; "": none.

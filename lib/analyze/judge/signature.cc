@@ -48,6 +48,7 @@ std::string OfLatency(const Judgement& judgement) {
   text += ": ";
   if (verdict.root.node != kNone) {
     const VerdictNode& root = verdict.tree[verdict.root.node];
+    if (root.kind == NodeKind::kMoreWork) return text + NodeKindName(root.kind);
     const std::string what = root.kind == NodeKind::kPart
                                  ? PartAt(index, root.blame, root.at)
                                  : std::string(NodeKindName(root.kind)) + " " + BlameName(root.blame);

@@ -8,6 +8,7 @@
 
 #include "analyze/blame/walk_waits.h"
 #include "analyze/facts/host_work.h"
+#include "model/flatten.h"
 #include "model/losses.h"
 
 namespace pitot::top {
@@ -95,6 +96,7 @@ Nest::Nest(const TopIndex& index, const TopOptions& options, const Selection& se
     const std::string_view function = trace_.strings[site.function];
     is_watch_.push_back(trace_.strings[site.file] == "pitot/interpreter.h" &&
                         (function == "RecordLockHeld" || function == "RecordThreadsStopped"));
+    has_waits_ |= site.kind == SiteKind::kWait;
   }
 }
 
@@ -121,36 +123,25 @@ bool Nest::HasRow(uint32_t event) const {
   }
 }
 
-// Outer before inner, as far as they lie in the recorded time of the thread.
-std::vector<Nest::Scope> Nest::ScopesOf(const model::ThreadRow& thread) const {
-  const Interval known = KnownOf(trace_, thread);
-  std::vector<Scope> scopes;
-  scopes.reserve(thread.event_count);
-  for (uint32_t event = thread.first_event; event < thread.first_event + thread.event_count; ++event) {
-    if (!HasRow(event)) continue;
-    const int64_t begin_ns = trace_.events.begin_ns[event], end_ns = trace_.EventEnd(event);
-    if (begin_ns >= known.end_ns || (begin_ns < known.begin_ns && end_ns <= known.begin_ns)) continue;
-    const bool is_open = trace_.events.duration_ns[event] == kOpen;
-    scopes.push_back({std::max(begin_ns, known.begin_ns), std::min(end_ns, known.end_ns), event,
-                      is_open ? INT64_MAX : end_ns, is_open || begin_ns < known.begin_ns || end_ns > known.end_ns,
-                      kNone, 0});
-  }
-  const auto before = [&](const Scope& a, const Scope& b) {
-    const int64_t a_ns = trace_.events.begin_ns[a.event], b_ns = trace_.events.begin_ns[b.event];
-    return a_ns != b_ns ? a_ns < b_ns : a.full_end_ns > b.full_end_ns;
-  };
-  // Events are in this order, except for open scopes.
-  if (!std::is_sorted(scopes.begin(), scopes.end(), before)) std::stable_sort(scopes.begin(), scopes.end(), before);
-  return scopes;
+Nest::Scope Nest::ScopeOf(uint32_t event, const Interval& known) const {
+  const int64_t begin_ns = trace_.events.begin_ns[event], end_ns = trace_.EventEnd(event);
+  const bool is_open = trace_.events.duration_ns[event] == kOpen;
+  return {std::max(begin_ns, known.begin_ns),
+          std::min(end_ns, known.end_ns),
+          event,
+          is_open || begin_ns < known.begin_ns || end_ns > known.end_ns,
+          kNone,
+          0};
 }
 
 void Nest::CountThread(uint32_t thread) {
   thread_ = thread;
-  scopes_ = ScopesOf(trace_.threads[thread]);
+  const model::ThreadRow& row = trace_.threads[thread];
+  const Interval known = KnownOf(trace_, row);
   waits_ = WaitsOf(thread);
   wait_ = 0;
   uint32_t call = first_calls_[thread];
-  const std::vector<uint32_t> loads = LoadsOf(trace_.threads[thread]);
+  const std::vector<uint32_t> loads = LoadsOf(row);
   size_t load = 0;
   const auto operate_until = [&](int64_t until_ns) {
     for (; load < loads.size() && trace_.events.begin_ns[loads[load]] <= until_ns; ++load) {
@@ -167,22 +158,37 @@ void Nest::CountThread(uint32_t thread) {
     if (until_ns != INT64_MAX) operate_until(until_ns - 1);
   };
   now_ns_ = operators_until_ns_ = INT64_MIN;
-  for (uint32_t scope = 0; scope < scopes_.size(); ++scope) {
-    launch_until(scopes_[scope].begin_ns);
+  const auto is_counted = [&](uint32_t event) {
+    const int64_t begin_ns = trace_.events.begin_ns[event];
+    return begin_ns < known.end_ns && (begin_ns >= known.begin_ns || trace_.EventEnd(event) > known.begin_ns) &&
+           HasRow(event);
+  };
+  model::VisitNested(trace_, row.first_event, row.first_event + row.event_count, is_counted, [&](uint32_t event) {
+    const Scope scope = ScopeOf(event, known);
+    launch_until(scope.begin_ns);
     Push(scope);
-  }
+  });
   launch_until(INT64_MAX);
   operate_until(INT64_MAX);
   LeaveSpan();
   Advance(INT64_MAX);
-  open_.clear();
-  if (options_.by == TopBy::kOperator && has_operator_depths_) CountNotRecorded();
+  CountNotRecorded();
+}
 
-  for (const Scope& scope : scopes_) {
-    if (scope.is_cut || !selection_.HasEvent(scope.event)) continue;
-    rows_[scope.row].cpu_ns.push_back(scope.end_ns - scope.begin_ns);
-    rows_[scope.row].gpu_ns.push_back(scope.gpu_ns);
-  }
+// Scopes that overlap without nesting leave ended ones below. They go before `open_` grows.
+void Nest::TakeEnded() {
+  std::erase_if(open_, [&](const Scope& scope) {
+    if (scope.end_ns > now_ns_) return false;
+    Take(scope);
+    return true;
+  });
+  open_.reserve(2 * open_.size() + 16);
+}
+
+void Nest::Take(const Scope& scope) {
+  if (scope.is_cut || !selection_.HasEvent(scope.event)) return;
+  rows_[scope.row].cpu_ns.Add(scope.end_ns - scope.begin_ns);
+  rows_[scope.row].gpu_ns.Add(scope.gpu_ns);
 }
 
 Intervals Nest::WaitsOf(uint32_t thread) const {
@@ -190,12 +196,12 @@ Intervals Nest::WaitsOf(uint32_t thread) const {
   for (uint32_t call = first_calls_[thread]; call < first_calls_[thread + 1]; ++call) {
     if (waiting_.Has(call)) waits.push_back({trace_.calls.begin_ns[call], trace_.CallEnd(call)});
   }
-  const auto is_wait = [](const model::SiteRow& site) { return site.kind == SiteKind::kWait; };
-  if (std::any_of(trace_.sites.begin(), trace_.sites.end(), is_wait)) {
+  if (has_waits_) {
     const Interval known = KnownOf(trace_, trace_.threads[thread]);
-    for (const model::Segment& segment : model::FlattenThread(trace_, thread, known.begin_ns, known.end_ns)) {
-      if (is_wait(trace_.sites[trace_.events.site[segment.event]])) waits.push_back({segment.begin_ns, segment.end_ns});
-    }
+    model::VisitSegments(trace_, thread, known, [&](const model::Segment& segment) {
+      const bool is_wait = trace_.sites[trace_.events.site[segment.event]].kind == SiteKind::kWait;
+      if (is_wait) waits.push_back({segment.begin_ns, segment.end_ns});
+    });
   }
   return model::Union(std::move(waits));
 }
@@ -209,16 +215,15 @@ int64_t Nest::WaitedUntil(int64_t until_ns) {
 }
 
 void Nest::CountNotRecorded() {
-  if (scopes_.empty()) return;
-  const Interval known = KnownOf(trace_, trace_.threads[thread_]);
-  std::vector<Interval> inside, operators;
-  for (const model::Segment& segment : model::FlattenThread(trace_, thread_, known.begin_ns, known.end_ns)) {
+  if (in_scopes_.empty()) return;
+  const Intervals operators = model::Union(std::exchange(in_scopes_, {}));
+  std::vector<Interval> inside;
+  model::VisitSegments(trace_, thread_, KnownOf(trace_, trace_.threads[thread_]), [&](const model::Segment& segment) {
     const bool is_wait = trace_.sites[trace_.events.site[segment.event]].kind == SiteKind::kWait;
-    if (!is_wait && selection_.HasEvent(segment.event)) inside.push_back({segment.begin_ns, segment.end_ns});
-  }
-  for (const Scope& scope : scopes_) operators.push_back({scope.begin_ns, scope.end_ns});
-  const int64_t ns = model::TotalNs(model::Difference(model::Intersection(shallow_, model::Union(std::move(inside))),
-                                                      model::Union(std::move(operators))));
+    if (!is_wait && selection_.HasEvent(segment.event)) model::AddTo(&inside, {segment.begin_ns, segment.end_ns});
+  });
+  const int64_t ns =
+      model::TotalNs(model::Difference(model::Intersection(shallow_, model::Union(std::move(inside))), operators));
   if (ns == 0) return;
   TopRow& row = rows_[rows_.Of("(operators not recorded)")].row;
   row.self_cpu_ns += ns;
@@ -228,7 +233,7 @@ void Nest::CountNotRecorded() {
 // Passes time to the innermost scope.
 void Nest::Advance(int64_t to_ns) {
   while (!open_.empty() && now_ns_ < to_ns) {
-    const Scope& top = scopes_[open_.back()];
+    const Scope& top = open_.back();
     if (top.end_ns > now_ns_) {
       const int64_t until_ns = std::min(top.end_ns, to_ns);
       if (selection_.HasEvent(top.event)) {
@@ -237,16 +242,20 @@ void Nest::Advance(int64_t to_ns) {
       }
       now_ns_ = until_ns;
     }
-    if (top.end_ns <= now_ns_) open_.pop_back();
+    if (top.end_ns > now_ns_) continue;
+    Take(top);
+    open_.pop_back();
   }
   now_ns_ = to_ns;
 }
 
-void Nest::Push(uint32_t index) {
-  Scope& scope = scopes_[index];
+void Nest::Push(Scope scope) {
   Advance(scope.begin_ns);
   scope.row = RowOf(scope.event);
-  if (scope.end_ns > scope.begin_ns) open_.push_back(index);
+  if (options_.by == TopBy::kOperator && has_operator_depths_)
+    model::AddTo(&in_scopes_, {scope.begin_ns, scope.end_ns});
+  if (open_.size() == open_.capacity()) TakeEnded();
+  scope.end_ns > scope.begin_ns ? open_.push_back(scope) : Take(scope);
   if (span_ != kNone && trace_.gpu.name[span_] == NameOf(scope.event)) AddSpan(std::exchange(span_, kNone), scope.row);
   if (!selection_.HasEvent(scope.event)) return;
   Tally& tally = rows_[scope.row];
@@ -263,13 +272,13 @@ void Nest::CountLaunch(uint32_t call) {
 void Nest::CountSpan(uint32_t gpu_row) {
   LeaveSpan();
   for (size_t i = open_.size(); i-- > 0;) {
-    const Scope& scope = scopes_[open_[i]];
+    const Scope& scope = open_[i];
     if (scope.end_ns > now_ns_ && trace_.gpu.name[gpu_row] == NameOf(scope.event)) return AddSpan(gpu_row, scope.row);
   }
   span_ = gpu_row;
   span_around_ = kNone;
-  for (const uint32_t index : open_) {
-    if (scopes_[index].end_ns > now_ns_) span_around_ = scopes_[index].row;
+  for (const Scope& scope : open_) {
+    if (scope.end_ns > now_ns_) span_around_ = scope.row;
   }
   if (thread_ == kNone) LeaveSpan();
 }
@@ -335,7 +344,7 @@ void Nest::CountOperations(uint32_t event) {
   }
   if (ns == 0) return;
   if (options_.by == TopBy::kLayer) {
-    const uint32_t row = open_.empty() ? rows_.Of("(no scope)") : scopes_[open_.back()].row;
+    const uint32_t row = open_.empty() ? rows_.Of("(no scope)") : open_.back().row;
     loads_.Add(event, is_tf32, &rows_[row].load);
     return;
   }
@@ -366,7 +375,7 @@ void Nest::CountGpu(uint32_t gpu_row) {
   if (!captured.empty()) row = captured.back();
   // A launch's scopes are those around the launch of a graph; the nodes of this graph were captured outside of all
   // scopes.
-  if (row == kNone && path == 0 && !open_.empty()) row = scopes_[open_.back()].row;
+  if (row == kNone && path == 0 && !open_.empty()) row = open_.back().row;
   if (row == kNone) row = RowOutside(gpu_row);
   Tally& tally = rows_[row];
   tally.AddSelfGpu(rows_.UnitOfGpu(gpu_row), ns);
@@ -382,8 +391,7 @@ void Nest::CountGpu(uint32_t gpu_row) {
   for (const uint32_t around : captured) rows_[around].AddGpuTotal(gpu_row, ns);
   // Layers are a tree: a node captured in one belongs to none of those around the launch.
   if (path != 0 && options_.by == TopBy::kLayer) return;
-  for (const uint32_t index : open_) {
-    Scope& scope = scopes_[index];
+  for (Scope& scope : open_) {
     if (scope.end_ns <= now_ns_) continue;
     scope.gpu_ns += ns;
     rows_[scope.row].AddGpuTotal(gpu_row, ns);
@@ -410,7 +418,7 @@ uint32_t Nest::RowOf(uint32_t event) {
   blame::WaitArgs wait;
   const bool is_wait = blame::ReadWait(trace_, event, &wait) && wait.resource != 0;
   if (options_.by == TopBy::kLayer) {
-    apart = open_.empty() ? kNone : scopes_[open_.back()].row;
+    apart = open_.empty() ? kNone : open_.back().row;
   } else if (is_wait) {
     apart = wait.resource;
   } else if (options_.groups_by_shape) {

@@ -29,14 +29,13 @@ class Nest {
   struct Scope {
     int64_t begin_ns, end_ns;  // of its known part
     uint32_t event;
-    int64_t full_end_ns;  // INT64_MAX while it is open
     bool is_cut;
     uint32_t row;
     int64_t gpu_ns;
   };
   bool HasRow(uint32_t event) const;
-  std::vector<Scope> ScopesOf(const model::ThreadRow& thread) const;
   void CountThread(uint32_t thread);
+  Scope ScopeOf(uint32_t event, const model::Interval& known) const;
   // When a thread waited.
   model::Intervals WaitsOf(uint32_t thread) const;
   // How much of the time from now_ns_ to `until_ns` the thread waited.
@@ -56,7 +55,10 @@ class Nest {
   bool IsOfOperators(uint32_t gpu_row) const;
   void AddWork(uint32_t gpu_row, uint32_t row);
   void Advance(int64_t to_ns);
-  void Push(uint32_t scope);
+  void Push(Scope scope);
+  // Takes the times of an ended scope, and of all ended ones in `open_`.
+  void Take(const Scope& scope);
+  void TakeEnded();
 
   uint32_t RowOf(uint32_t event);
   model::StringId NameOf(uint32_t event) const;
@@ -83,6 +85,7 @@ class Nest {
   std::vector<model::Intervals> lost_;            // by thread: when events were lost
   std::vector<uint32_t> shapes_, flops_;          // by site: the argument's place, or kNone
   std::vector<bool> is_watch_;                    // by site: a watcher's wait for an interpreter, no work
+  bool has_waits_ = false;                        // whether any site is a wait
   std::unordered_map<uint64_t, uint32_t> cache_;  // rows, by name and shapes or by name and the layer around it
   std::unordered_map<model::StringId, std::vector<uint32_t>> paths_;
   struct Seen {
@@ -91,11 +94,11 @@ class Nest {
   std::unordered_map<std::string_view, Seen> names_;  // of events, once a path was met
   bool has_seen_names_ = false;
 
-  // The thread being counted: its scopes, those that have begun, and how far its time was counted. In `open_` the
-  // latest begin is on top; an ended one stays until it is on top.
+  // The thread being counted: its scopes that have begun, and how far its time was counted. In `open_` the latest begin
+  // is on top; an ended one stays until it is on top.
   uint32_t thread_ = model::kNone;
-  std::vector<Scope> scopes_;
-  std::vector<uint32_t> open_;
+  std::vector<Scope> open_;
+  std::vector<model::Interval> in_scopes_;  // where operators may not have been recorded: when the thread was in scopes
   int64_t now_ns_ = 0;
   model::Intervals waits_;
   size_t wait_ = 0;                                            // the first that may end after now_ns_

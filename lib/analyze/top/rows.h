@@ -5,7 +5,10 @@
 #define PITOT_LIB_ANALYZE_TOP_ROWS_H_
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -19,11 +22,53 @@
 
 namespace pitot::top {
 
+// Durations, for their quantiles. There may be one for each event of a trace, and most are 0 or below 4.3 s: those take
+// no memory, or 4 bytes.
+class Durations {
+ public:
+  void Add(int64_t ns) {
+    if (ns == 0) {
+      ++zeros_;
+    } else if (ns <= UINT32_MAX) {
+      short_.push_back(static_cast<uint32_t>(ns));
+    } else {
+      long_.push_back(ns);
+    }
+  }
+  // As base::QuantileOf defines it; TopRow::kUnset without durations. O(n).
+  int64_t Quantile(double q) {
+    const size_t count = zeros_ + short_.size() + long_.size();
+    if (count == 0) return TopRow::kUnset;
+    const double rank = q * static_cast<double>(count - 1);
+    const auto below = static_cast<size_t>(rank);
+    const int64_t ns = At(below);
+    const double part = rank - static_cast<double>(below);
+    return part <= 0 ? ns : ns + std::llround(part * static_cast<double>(At(below + 1) - ns));
+  }
+
+ private:
+  // The duration of this rank.
+  int64_t At(size_t rank) {
+    if (rank < zeros_) return 0;
+    rank -= zeros_;
+    return rank < short_.size() ? Nth(&short_, rank) : Nth(&long_, rank - short_.size());
+  }
+  template <class T> static int64_t Nth(std::vector<T>* values, size_t rank) {
+    const auto at = values->begin() + static_cast<std::ptrdiff_t>(rank);
+    std::nth_element(values->begin(), at, values->end());
+    return *at;
+  }
+
+  size_t zeros_ = 0;
+  std::vector<uint32_t> short_;
+  std::vector<int64_t> long_;
+};
+
 // A row, and the sums and samples it is finished from.
 struct Tally {
   TopRow row;
   facts::FineNs busy = 0, exposed = 0;
-  std::vector<int64_t> cpu_ns, gpu_ns;  // of each call that is not cut
+  Durations cpu_ns, gpu_ns;  // of each call that is not cut
   facts::GroupTimes self_cpu_by_unit, self_gpu_by_unit;
   Load load;  // TopOptions::finds_roofs
 
@@ -69,7 +114,7 @@ class Rows {
     return found->second;
   }
   Tally& operator[](uint32_t row) { return tallies_[row]; }
-  std::vector<Tally>& all() { return tallies_; }
+  std::deque<Tally>& all() { return tallies_; }
 
   // The unit for resampling of an event, of GPU work and of a call.
   uint32_t UnitOfEvent(uint32_t event) const {
@@ -87,7 +132,7 @@ class Rows {
  private:
   const model::Trace& trace_;
   const facts::Units units_;
-  std::vector<Tally> tallies_;
+  std::deque<Tally> tallies_;                       // large: a vector would copy them as it grows
   std::unordered_map<std::string, uint32_t> rows_;  // by name, a zero (names have none) and shape
   std::string key_;
 };

@@ -16,7 +16,7 @@
 #include "analyze/top/top_index.h"
 #include "base/columns.h"
 #include "base/message.h"
-#include "base/quantile.h"
+#include "model/flatten.h"
 #include "model/kernel_name.h"
 #include "model/occupancy.h"
 #include "model/request_text.h"
@@ -110,7 +110,7 @@ void CountKernels(const TopIndex& index, const TopOptions& options, const Select
     tally.row.gpu_total_ns = tally.row.self_gpu_ns;
     tally.busy += index.shares.busy[gpu_row];
     tally.exposed += index.shares.exposed[gpu_row];
-    if (!is_cut) tally.gpu_ns.push_back(time.end_ns - time.begin_ns);
+    if (!is_cut) tally.gpu_ns.Add(time.end_ns - time.begin_ns);
   }
   for (const auto& [row, sum] : occupancies) sum.Tell(&(*rows)[row].row);
 }
@@ -136,9 +136,10 @@ FoundWork FindWork(const TopIndex& index) {
   };
   for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
     const Interval known = KnownOf(trace, trace.threads[thread]);
-    for (const model::Segment& segment : model::FlattenThread(trace, thread, known.begin_ns, known.end_ns))
+    model::VisitSegments(trace, thread, known, [&](const model::Segment& segment) {
       of(trace.events.request[segment.event], trace.events.batch[segment.event]).cpu_ns +=
           segment.end_ns - segment.begin_ns;
+    });
   }
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
     if (trace.gpu.kind[row] == GpuKind::kSpan) continue;
@@ -207,11 +208,6 @@ void CountRequests(const TopIndex& index, const Selection& selection, Rows* rows
   if (selection.request() == kNone && has_others) keep(others, kNone, "(no request)");
 }
 
-// Reorders the values.
-int64_t QuantileOf(std::vector<int64_t>* values, double q) {
-  return values->empty() ? TopRow::kUnset : base::QuantileOf(values->begin(), values->end(), q);
-}
-
 // The finished rows, with all columns derived from the counts.
 std::vector<TopRow> Finish(Rows* rows) {
   std::vector<FineNs> busy, exposed;
@@ -222,10 +218,10 @@ std::vector<TopRow> Finish(Rows* rows) {
     Tally& tally = rows->all()[i];
     tally.row.gpu_busy_ns = busy_ns[i];
     tally.row.gpu_exposed_ns = exposed_ns[i];
-    tally.row.cpu_p50_ns = QuantileOf(&tally.cpu_ns, 0.5);
-    tally.row.cpu_p99_ns = QuantileOf(&tally.cpu_ns, 0.99);
-    tally.row.gpu_p50_ns = QuantileOf(&tally.gpu_ns, 0.5);
-    tally.row.gpu_p99_ns = QuantileOf(&tally.gpu_ns, 0.99);
+    tally.row.cpu_p50_ns = tally.cpu_ns.Quantile(0.5);
+    tally.row.cpu_p99_ns = tally.cpu_ns.Quantile(0.99);
+    tally.row.gpu_p50_ns = tally.gpu_ns.Quantile(0.5);
+    tally.row.gpu_p99_ns = tally.gpu_ns.Quantile(0.99);
     // Leaves out scopes outside of the chosen request, and scopes around captures that never ran themselves.
     if (tally.row.calls != 0 || tally.row.gpu_records != 0 || tally.row.gpu_total_ns != 0 ||
         tally.row.self_cpu_ns != 0 || tally.row.spans != 0)

@@ -61,7 +61,7 @@ class CallCounter {
       ++tally.row.calls;
       tally.row.cut_calls += is_cut;
       tally.AddCpuTotal(thread, known.begin_ns, known.end_ns);
-      if (!is_cut) tally.cpu_ns.push_back(known.end_ns - known.begin_ns);
+      if (!is_cut) tally.cpu_ns.Add(known.end_ns - known.begin_ns);
     }
     Advance(trace_.window_end_ns);
   }

@@ -198,8 +198,8 @@ constexpr AdviceRow kRows[] = {
      kAnyClose,
      Proof::kNamedWait,
      {"name_owner",
-      "The thread was in a recorded wait without an owner. Find out why that wait is long, and name the owner in "
-      "PITOT_WAIT (pitot::Owner)."}},
+      "The thread was in a recorded wait, and nothing says what the one it waited for did. Record that, and name the "
+      "owner in PITOT_WAIT (pitot::Owner) if the wait has none."}},
     {BlameBit(Blame::kHostBlockedUnknown) | BlameBit(Blame::kUntraced),
      kAnyClose,
      Proof::kPlaced,
@@ -332,6 +332,10 @@ Advice AdviceFor(Blame blame, BatchClose close, Proof proof) noexcept {
 }
 
 Advice AdviceFor(VerdictKind kind) noexcept {
+  if (kind == VerdictKind::kMoreWork)
+    return {"limit_work",
+            "It had more to do than others of its route. Limit or split large inputs, or give them an executor of "
+            "their own."};
   if (kind != VerdictKind::kUniform) return {"", ""};
   return {"look_at_machine",
           "Look for something that slows a whole machine at once: CPU and GPU clocks and their thermal limits, other "

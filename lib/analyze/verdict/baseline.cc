@@ -12,9 +12,9 @@ namespace analyze {
 
 namespace {
 
-constexpr uint32_t kStaysPerCell = 64, kMostStays = 128, kMostStaysOfScopes = 48;
+constexpr uint32_t kStaysPerCell = 64;
 constexpr uint32_t kLeastOfNorm = 8;
-constexpr uint32_t kMuchBits = 22, kDepthBits = 2;
+constexpr uint32_t kMuchBits = model::NormRow::kMuchBits, kDepthBits = 2;
 
 }  // namespace
 
@@ -30,6 +30,13 @@ const char* LevelName(Baseline::Level level) noexcept {
       break;
   }
   return "none";
+}
+
+void Baseline::Limit(uint32_t most_cells, uint32_t most_kinds) noexcept {
+  options_.most_cells = std::min(options_.most_cells, most_cells);
+  most_kinds_ = std::min(most_kinds_, most_kinds);
+  if (cells_.size() > options_.most_cells) cells_.resize(options_.most_cells);
+  if (stays_.size() > most_kinds_) stays_.resize(most_kinds_);
 }
 
 Baseline::Packed Baseline::Pack(const BaselineRow& row) {
@@ -53,14 +60,12 @@ BaselineRow Baseline::Unpack(const Packed& packed) {
 }
 
 // Epochs are counted from 0 of the clock: a row is fresh in its own and in the next one.
-bool Baseline::IsFresh(const Packed& row, int64_t now_ns) const {
-  const int64_t epoch_ns = std::max<int64_t>(options_.epoch_ns, 1);
-  return now_ns / epoch_ns - row.at_ns / epoch_ns <= 1;
-}
+bool Baseline::IsFresh(const Packed& row, int64_t now_ns) const { return Epoch(now_ns) - Epoch(row.at_ns) <= 1; }
 
 // A cell without a fresh row makes room for a new one.
-Baseline::Cell* Baseline::FindCell(std::string_view route, uint32_t size_bucket, int64_t now_ns, uint32_t most,
-                                   bool (*may_go)(const Cell& cell), std::vector<Cell>* cells) const {
+template <class MayGo> Baseline::Cell* Baseline::FindCell(std::string_view route, uint32_t size_bucket, int64_t now_ns,
+                                                          uint32_t most, const MayGo& may_go,
+                                                          std::vector<Cell>* cells) const {
   for (Cell& cell : *cells) {
     if (cell.size_bucket == size_bucket && cell.route == route) return &cell;
   }
@@ -78,6 +83,7 @@ Baseline::Cell* Baseline::FindCell(std::string_view route, uint32_t size_bucket,
 }
 
 void Baseline::Keep(const BaselineRow& row, uint32_t most, Cell* cell) {
+  ++added_;
   if (cell->ring.size() < most) {
     cell->ring.push_back(Pack(row));
     return;
@@ -88,7 +94,8 @@ void Baseline::Keep(const BaselineRow& row, uint32_t most, Cell* cell) {
 
 Status Baseline::Add(std::string_view route, uint32_t size_bucket, const BaselineRow& row) noexcept {
   try {
-    Cell* const cell = FindCell(route, size_bucket, row.at_ns, options_.most_cells, IsAny, &cells_);
+    const auto may_go = [](const Cell&) { return true; };
+    Cell* const cell = FindCell(route, size_bucket, row.at_ns, options_.most_cells, may_go, &cells_);
     if (cell == nullptr || options_.requests_per_cell == 0)
       ++refused_;
     else
@@ -110,20 +117,23 @@ Baseline::StayKey Baseline::KeyOf(uint32_t number) {
           static_cast<Depth>(number >> kMuchBits & ((1u << kDepthBits) - 1)), number & ((1u << kMuchBits) - 1)};
 }
 
-bool Baseline::IsAny(const Cell&) { return true; }
-bool Baseline::IsOfScope(const Cell& cell) { return KeyOf(cell.size_bucket).kind == model::NormKind::kScope; }
-
-// Scopes are many, and must leave room for the others.
-bool Baseline::HasRoomFor(model::NormKind kind) const {
-  if (kind != model::NormKind::kScope) return true;
-  return std::count_if(stays_.begin(), stays_.end(), IsOfScope) < kMostStaysOfScopes;
+// Scopes, tokens and kernels are many, and must leave room for the others: they have a fourth, sixth and eighth of all.
+uint32_t Baseline::PartOf(model::NormKind kind) {
+  if (kind == model::NormKind::kScope) return 4;
+  if (kind == model::NormKind::kGpuWork) return 8;
+  return model::IsOfTokens(kind) ? 6 : 1;
+}
+// Kinds with one part share it.
+bool Baseline::IsLike(const Cell& cell, model::NormKind kind) {
+  return PartOf(KeyOf(cell.size_bucket).kind) == PartOf(kind);
 }
 
 Status Baseline::AddStay(std::string_view name, const StayKey& key, const BaselineRow& row) noexcept {
   try {
-    const bool has_room = HasRoomFor(key.kind);
-    Cell* const cell =
-        FindCell(name, Number(key), row.at_ns, has_room ? kMostStays : 0, has_room ? IsAny : IsOfScope, &stays_);
+    const auto is_like = [&](const Cell& cell) { return IsLike(cell, key.kind); };
+    const bool has_room = std::count_if(stays_.begin(), stays_.end(), is_like) < most_kinds_ / PartOf(key.kind);
+    const auto may_go = [&](const Cell& cell) { return has_room || is_like(cell); };
+    Cell* const cell = FindCell(name, Number(key), row.at_ns, has_room ? most_kinds_ : 0, may_go, &stays_);
     if (cell == nullptr)
       ++refused_;
     else
@@ -152,18 +162,36 @@ void Baseline::AddNorm(std::string_view name, const StayKey& key, const Cell& ce
   std::vector<int64_t> lengths;
   for (const BlameVector& row : rows) lengths.push_back(row.Total());
   norm.total_ns = base::Median(lengths);
-  const bool has_parts = key.kind != model::NormKind::kHold && key.kind != model::NormKind::kScope;
-  for (uint32_t k = 0; has_parts && k < kBlames; ++k) {
+  for (uint32_t k = 0; model::HasParts(key.kind) && k < kBlames; ++k) {
     for (size_t i = 0; i < rows.size(); ++i) lengths[i] = rows[i].ns[k];
     if (const int64_t ns = base::Median(lengths); ns != 0) norm.parts.push_back({k, ns});
   }
   trace->norms.push_back(std::move(norm));
 }
 
+// The oldest come first.
+void Baseline::AddTokens(const Cell& cell, int64_t now_ns, model::Trace* trace) const {
+  const StayKey key = KeyOf(cell.size_bucket);
+  const model::StringId route = trace->strings.Add(cell.route);
+  for (size_t i = 0; i < cell.ring.size(); ++i) {
+    const Packed& packed = cell.ring[(cell.next + i) % cell.ring.size()];
+    if (!IsFresh(packed, now_ns)) continue;
+    const BaselineRow row = Unpack(packed);
+    model::NormRow norm{key.kind, key.depth, route, key.much, 1, row.blame.Total(), {}, row.work.size};
+    for (uint32_t k = 0; k < kBlames; ++k) {
+      if (row.blame.ns[k] != 0) norm.parts.push_back({k, row.blame.ns[k]});
+    }
+    trace->norms.push_back(std::move(norm));
+  }
+}
+
 Status Baseline::AddNorms(int64_t now_ns, model::Trace* trace) const noexcept {
   trace->norms.clear();
   try {
-    for (const Cell& cell : stays_) AddNorm(cell.route, KeyOf(cell.size_bucket), cell, now_ns, trace);
+    for (const Cell& cell : stays_) {
+      const StayKey key = KeyOf(cell.size_bucket);
+      model::IsOfTokens(key.kind) ? AddTokens(cell, now_ns, trace) : AddNorm(cell.route, key, cell, now_ns, trace);
+    }
     for (const Cell& cell : cells_) {
       for (const Depth depth : {Depth::kScopes, Depth::kGraphs, Depth::kKernels, Depth::kOps})
         AddNorm(cell.route, {model::NormKind::kRequest, depth, cell.size_bucket}, cell, now_ns, trace);
@@ -214,7 +242,7 @@ size_t Baseline::memory_bytes() const {
 
 namespace {
 
-constexpr uint32_t kMagic = 0x42544950, kVersion = 5;
+constexpr uint32_t kMagic = 0x42544950, kVersion = 6;
 constexpr uint32_t kNotRecorded = UINT32_MAX;
 
 uint64_t Checksum(std::string_view bytes) {
@@ -379,7 +407,7 @@ struct Baseline::Loader {
 
   bool TakeStays() {
     if (version < 5) return true;
-    if (!TakeCells(kStaysPerCell, kMostStays, &stays)) return false;
+    if (!TakeCells(kStaysPerCell, kMostKinds, &stays)) return false;
     return std::all_of(stays.begin(), stays.end(), [](const Cell& cell) {
       const model::NormKind kind = KeyOf(cell.size_bucket).kind;
       return kind >= model::NormKind::kBatchOfWork && kind <= model::kLastNormKind;
@@ -404,6 +432,7 @@ Status Baseline::Load(std::string_view bytes, int64_t now_ns) noexcept {
     if (!loader.TakeCells(options_.requests_per_cell, options_.most_cells, &loader.cells)) return damaged;
     if (!loader.TakeScopes() || !loader.TakeStays()) return damaged;
     if (!loader.reader.is_whole() || loader.reader.left() != 0) return damaged;
+    ++added_;
     cells_ = std::move(loader.cells);
     stays_ = std::move(loader.stays);
     scopes_ = std::move(loader.scopes);

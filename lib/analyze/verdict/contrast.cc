@@ -47,6 +47,29 @@ Parts Mean(const std::vector<const BlameVector*>& rows, int64_t* total_ns) {
   return mean;
 }
 
+// Turns of an event loop or of the interpreter, and waits of the request's own going on meanwhile: a backend answers
+// while another task has the loop. A thread that waits for a lock or its executor waits for nothing else meanwhile.
+constexpr uint32_t kTurns = BlameBit(Blame::kQueueWaitOthers) | BlameBit(Blame::kHostGil) | BlameBit(Blame::kHandoff);
+constexpr uint32_t kGoesOn =
+    BlameBit(Blame::kHostPagefaultIo) | BlameBit(Blame::kHostBlockedUnknown) | BlameBit(Blame::kUntraced);
+
+// Takes from the waits for turns the time by which the others were shorter: the request would have spent it anyway.
+// Each loses the same share.
+Parts LostIn(const Parts& beyond_ns) {
+  int64_t waited_ns = 0, saved_ns = 0;
+  for (uint32_t k = 0; k < kBlames; ++k) {
+    if ((kTurns >> k & 1) != 0) waited_ns += std::max<int64_t>(beyond_ns[k], 0);
+    if ((kGoesOn >> k & 1) != 0) saved_ns -= std::min<int64_t>(beyond_ns[k], 0);
+  }
+  if (waited_ns == 0) return beyond_ns;
+  const double lost = 1 - std::min(1.0, static_cast<double>(saved_ns) / static_cast<double>(waited_ns));
+  Parts lost_ns = beyond_ns;
+  for (uint32_t k = 0; k < kBlames; ++k) {
+    if ((kTurns >> k & 1) != 0 && lost_ns[k] > 0) lost_ns[k] = std::llround(lost * static_cast<double>(lost_ns[k]));
+  }
+  return lost_ns;
+}
+
 // How far a part is beyond usual, for its test. A thread goes on launching while others' work is on the GPU. So time
 // saved on the thread meanwhile is not lost to that wait.
 int64_t Lost(const Parts& beyond_ns, uint32_t k) {
@@ -96,7 +119,9 @@ Normal::Normal(const std::vector<BlameVector>& rows, uint32_t execution) : execu
     const double spread = base::kMadToSigma * static_cast<double>(base::Median(std::move(values)));
     const double tail = base::Quantile(std::move(above_ns), kTail) / kTailToSigma;
     const double least = kLeastScale * static_cast<double>(latency_ns_);
+    deviation_ns_[k] = std::llround(std::max(spread, tail));
     scale_ns_[k] = std::max<int64_t>(1, std::llround(std::max({spread, tail, least})));
+    varying_ += std::max(spread, tail) > least ? 1 : 0;
   }
 
   std::vector<double> factors;
@@ -113,11 +138,7 @@ Normal::Normal(const std::vector<BlameVector>& rows, uint32_t execution) : execu
   usual_common_factor_ = base::Quantile(std::move(factors), kUsualFactor);
 }
 
-double Normal::Percentile(int64_t latency_ns) const {
-  if (latencies_.empty()) return 1;
-  const auto after = std::upper_bound(latencies_.begin(), latencies_.end(), latency_ns);
-  return static_cast<double>(after - latencies_.begin()) / static_cast<double>(latencies_.size());
-}
+double Normal::Percentile(int64_t latency_ns) const { return base::ShareUpTo(latencies_, latency_ns); }
 
 // The weighted median of excess / mu over the parts stretched by a clock, weighted by mu. It must not rest on one part
 // alone, or every slow kernel would be a slow clock. So the largest part is left out once, and the result nearer to
@@ -173,17 +194,27 @@ Contrast Normal::Residuals(const BlameVector& blame) const {
     if ((execution_ >> k & 1) != 0) at.common_ns[k] = std::llround(at.common_factor * static_cast<double>(mu_ns_[k]));
     at.residual_ns[k] = at.excess_ns[k] - at.common_ns[k];
   }
+  at.lost_ns = LostIn(at.residual_ns);
   return at;
+}
+
+double Normal::FloorOfP(uint32_t k, int64_t lost_ns) const {
+  if (deviation_ns_[k] <= 0) return 0;
+  const double z = static_cast<double>(lost_ns) / static_cast<double>(deviation_ns_[k]);
+  const double above = std::erfc(z / std::sqrt(2.0)) / 2;
+  return 1 - std::pow(1 - above, std::max(varying_, 1u));
 }
 
 Contrast Normal::Test(const BlameVector& blame) const {
   Contrast at = Residuals(blame);
   for (uint32_t k = 0; k < kBlames; ++k) {
     at.p[k] = 1;
-    if (Lost(at.residual_ns, k) <= 0 || calibration_.empty()) continue;
-    const double z = static_cast<double>(Lost(at.residual_ns, k)) / static_cast<double>(scale_ns_[k]);
+    const int64_t lost_ns = Lost(at.lost_ns, k);
+    if (lost_ns <= 0 || calibration_.empty()) continue;
+    const double z = static_cast<double>(lost_ns) / static_cast<double>(scale_ns_[k]);
     const auto farther = calibration_.end() - std::lower_bound(calibration_.begin(), calibration_.end(), z);
-    at.p[k] = (1 + static_cast<double>(farther)) / (static_cast<double>(calibration_.size()) + 1);
+    const double p = (1 + static_cast<double>(farther)) / (static_cast<double>(calibration_.size()) + 1);
+    at.p[k] = std::max(p, FloorOfP(k, lost_ns));
   }
   return at;
 }

@@ -6,7 +6,8 @@
 // without those slower than three quarters, gives the distance from there to the farthest part of a normal request. A
 // part farther away than in all but alpha of these is named. This is one test for all parts at once (split conformal,
 // the max statistic), so its error needs no correction for their number. The common factor of all parts is taken out
-// first.
+// first. The slowest quarter does not calibrate, and has the longest parts. So p has a floor: how often a normal
+// distribution with the part's own deviation has any of the varying parts as far out.
 #ifndef PITOT_LIB_ANALYZE_VERDICT_CONTRAST_H_
 #define PITOT_LIB_ANALYZE_VERDICT_CONTRAST_H_
 
@@ -26,6 +27,7 @@ struct Contrast {
   Parts excess_ns{};                // minus mu; adds up to its latency minus mu's
   Parts common_ns{};                // of that, explained by the common factor
   Parts residual_ns{};              // the rest
+  Parts lost_ns{};                  // of that, its cost: waits for turns less those going on meanwhile
   std::array<double, kBlames> p{};  // of the residual; 1 where it is not positive
   double common_factor = 0;
 };
@@ -54,11 +56,15 @@ class Normal {
   Parts Beyond(const BlameVector& blame) const;  // minus mu
   double CommonFactor(const Parts& excess_ns) const;
   Contrast Residuals(const BlameVector& blame) const;
+  // How often a normal distribution has any of the varying parts as far beyond usual as this one.
+  double FloorOfP(uint32_t k, int64_t lost_ns) const;
 
   uint32_t execution_;
   Parts mu_ns_{};
   int64_t latency_ns_ = 0;
   Parts scale_ns_{}, most_ns_{};
+  Parts deviation_ns_{};             // the scale without the allowance
+  uint32_t varying_ = 0;             // parts whose deviation is above the allowance
   std::vector<double> calibration_;  // the largest z of each, ascending
   std::vector<int64_t> latencies_;   // of all, ascending
   double usual_common_factor_ = 0;

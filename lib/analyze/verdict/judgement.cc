@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <new>
 #include <unordered_set>
-#include <utility>
+
+#include "analyze/verdict/two_baselines.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -48,43 +49,22 @@ uint32_t ChooseRequest(const model::Trace& trace, uint64_t id) noexcept {
 }
 
 Status JudgeRequest(const model::Trace& trace, uint32_t request, const Baseline* kept, Judgement* judgement) noexcept {
-  const VerdictOptions options;
   Status status;
   if (judgement->index.data() == nullptr) status = BlameIndex::Make(trace, BlameOptions(), &judgement->index);
   if (status.ok()) status = FindBlame(judgement->index, request, &judgement->blame);
   if (!status.ok()) return status;
-  const int64_t now_ns = trace.RequestEnd(trace.requests[request]);
-  Verdict by_kept;
-  if (kept != nullptr) {
-    status = FindVerdict(judgement->index, judgement->blame, *kept, now_ns, options, &by_kept);
-    if (!status.ok()) return status;
-  }
-  if (by_kept.level != Baseline::Level::kCell || by_kept.baseline_size < options.least_many) {
-    Baseline others;
-    status = LearnBaseline(judgement->index, request, options, &others, &judgement->learned);
-    if (status.ok())
-      status = FindVerdict(judgement->index, judgement->blame, others, now_ns, options, &judgement->verdict);
-    // The nearer level is better, then the larger number.
-    const auto rank = [](const Verdict& verdict) {
-      const auto level = static_cast<int64_t>(verdict.level);
-      return std::make_pair(level == 0 ? 4 : level, -int64_t{verdict.baseline_size});
-    };
-    if (!status.ok()) {  // no time to learn what is normal: the kept baseline has to do
-      if (by_kept.level == Baseline::Level::kNone) return status;
-      judgement->verdict = std::move(by_kept);
-      return Status();
-    }
-    if (kept != nullptr && rank(by_kept) <= rank(judgement->verdict)) judgement->verdict = std::move(by_kept);
-    if (judgement->verdict.level != Baseline::Level::kNone || judgement->learned.why_few.empty()) return Status();
-    try {
-      judgement->verdict.why_not = judgement->learned.why_few;
-    } catch (const std::bad_alloc&) {
-      return Status(StatusCode::kResourceExhausted, "no memory for the verdict");
-    }
+  const auto learn = [&](Baseline* others) {
+    return LearnBaseline(judgement->index, request, VerdictOptions(), others, &judgement->learned);
+  };
+  status = verdict::FindByEither(kept, trace.RequestEnd(trace.requests[request]), learn, judgement);
+  if (!status.ok() || judgement->verdict.level != Baseline::Level::kNone || judgement->learned.why_few.empty())
+    return status;
+  try {
+    judgement->verdict.why_not = judgement->learned.why_few;
     return Status();
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted, "no memory for the verdict");
   }
-  judgement->verdict = std::move(by_kept);
-  return Status();
 }
 
 }  // namespace analyze

@@ -79,19 +79,28 @@ namespace {
 constexpr size_t kMostOfALevel = 512;
 constexpr size_t kMostThreads = 3;  // named
 constexpr double kSlowToo = 1.5;    // times the median of all
+constexpr size_t kNear = 16;        // neighbours that show a slow time
 
 class Learner {
  public:
-  Learner(const BlameIndex& index, uint32_t request, Learned::Data* learned, Baseline* baseline)
-      : index_(index), trace_(learned->trace), request_(request), learned_(*learned), baseline_(baseline) {}
+  Learner(const BlameIndex& index, uint32_t request, uint32_t least, Learned::Data* learned, Baseline* baseline)
+      : index_(index),
+        trace_(learned->trace),
+        request_(request),
+        least_(least),
+        learned_(*learned),
+        baseline_(baseline) {}
 
-  // Adds new rows of `like`: those that ended nearest to the request, in the order of rows. If these are slow, too, as
-  // in a backlog, it takes as many from all over the trace instead. A delay of all of them is normal for none.
+  // Adds new rows of `like`: those that ended nearest to the request, in the order of rows. A delay of all of them is
+  // normal for none. So a slow time around it is left out. If the nearest are slow even so, as in a backlog, it takes
+  // as many from all over the trace instead.
   Status Add(const Learned::Data::Like& like) {
-    std::vector<uint32_t> chosen = Nearest(like.rows);
-    const bool is_cut = chosen.size() < like.rows.size();
+    const std::vector<uint32_t> outside = OutsideSlowTime(like);
+    const std::vector<uint32_t>& rows = outside.empty() ? like.rows : outside;
+    std::vector<uint32_t> chosen = Nearest(rows);
+    const bool is_cut = chosen.size() < rows.size();
     if (is_cut && static_cast<double>(learned_.MedianNs(chosen)) > kSlowToo * static_cast<double>(like.median_ns))
-      chosen = Spread(like.rows);
+      chosen = Spread(rows);
     std::sort(chosen.begin(), chosen.end());
     const BlameOptions& options = index_.data()->index.options;
     for (const uint32_t row : chosen) {
@@ -145,8 +154,32 @@ class Learner {
   }
 
  private:
+  // Those outside of a slow time around the request: most of its neighbours were slow. Empty: it was none, or too few
+  // are left.
+  std::vector<uint32_t> OutsideSlowTime(const Learned::Data::Like& like) const {
+    const std::vector<uint32_t>& rows = like.rows;
+    const auto are_slow = [&](size_t first, size_t last) {
+      const auto slow = std::count_if(rows.data() + first, rows.data() + last, [&](uint32_t row) {
+        return static_cast<double>(trace_.requests[row].duration_ns) > kSlowToo * static_cast<double>(like.median_ns);
+      });
+      return 2 * static_cast<size_t>(slow) > last - first;
+    };
+    const auto after =
+        std::partition_point(rows.begin(), rows.end(), [&](uint32_t row) { return learned_.End(row) < End(); });
+    const auto at = static_cast<size_t>(after - rows.begin());
+    size_t first = at - std::min(at, kNear / 2), last = std::min(at + kNear / 2, rows.size());
+    if (!are_slow(first, last)) return {};
+    while (first > 0 && (are_slow(first - 1, first) || are_slow(first - std::min(first, kNear), first))) --first;
+    while (last < rows.size() && (are_slow(last, last + 1) || are_slow(last, std::min(last + kNear, rows.size()))))
+      ++last;
+    if (rows.size() - (last - first) < least_) return {};
+    std::vector<uint32_t> outside(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(first));
+    outside.insert(outside.end(), rows.begin() + static_cast<std::ptrdiff_t>(last), rows.end());
+    return outside;
+  }
+  int64_t End() const { return learned_.End(request_); }
   std::vector<uint32_t> Nearest(const std::vector<uint32_t>& rows) const {
-    const int64_t end_ns = learned_.End(request_);
+    const int64_t end_ns = End();
     auto after =
         std::partition_point(rows.begin(), rows.end(), [&](uint32_t row) { return learned_.End(row) < end_ns; });
     auto before = after;
@@ -188,7 +221,7 @@ class Learner {
     if (walked.is_lost) LeaveOut(row);
     if (!walked.is_reliable) return Status();
     BaselineRow normal = walked.row;
-    normal.at_ns = learned_.End(request_);  // all count as of the request's moment: a window is short
+    normal.at_ns = End();  // all count as of the request's moment: a window is short
     ++added_;
     const RequestRow& request = trace_.requests[row];
     return baseline_->Add(trace_.strings[request.route], request.size_bucket, normal);
@@ -196,7 +229,7 @@ class Learner {
 
   const BlameIndex& index_;
   const Trace& trace_;
-  const uint32_t request_;
+  const uint32_t request_, least_;
   Learned::Data& learned_;
   Baseline* const baseline_;
   std::unordered_set<uint32_t> known_;  // rows
@@ -217,7 +250,7 @@ Status LearnBaseline(const BlameIndex& index, uint32_t request, const VerdictOpt
     if (learned->data == nullptr) learned->data = std::make_unique<Learned::Data>(index.data()->index);
     learned->data->known = learned->known;
     const RequestRow& like = trace.requests[request];
-    Learner learner(index, request, learned->data.get(), baseline);
+    Learner learner(index, request, options.least, learned->data.get(), baseline);
     Status status = learner.Add(learned->data->of_cell[{like.route, like.size_bucket}]);
     if (status.ok() && learner.added() < options.least) status = learner.Add(learned->data->of_route[like.route]);
     if (status.ok() && learner.added() < options.least) status = learner.Add(learned->data->of_all);

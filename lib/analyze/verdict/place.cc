@@ -59,6 +59,26 @@ std::string MembersText(const Trace& trace, uint32_t batch) {
   return text + " and " + std::to_string(requests.size() - 1) + " more";
 }
 
+std::string QuotaText(const blame::Index& index, const RequestBlame& blame, Blame of, int64_t ns) {
+  if (of != Blame::kHostRunqueue || index.host.ThrottledNs(blame.begin_ns, blame.end_ns) < ns) return "";
+  return ", because the CPU quota was used up";
+}
+
+std::string OtherLabels(const Trace& trace, uint32_t request, uint32_t asked) {
+  if (asked == kNone) return "";
+  const std::vector<model::Label>& known = trace.requests[asked].labels;
+  std::string text;
+  for (const model::Label& label : trace.requests[request].labels) {
+    const bool is_shared = std::any_of(known.begin(), known.end(), [&](const model::Label& other) {
+      return trace.strings[other.key] == trace.strings[label.key] &&
+             trace.strings[other.value] == trace.strings[label.value];
+    });
+    if (!is_shared)
+      text += ", " + std::string(trace.strings[label.key]) + " " + std::string(trace.strings[label.value]);
+  }
+  return text;
+}
+
 std::string SizeText(const Trace& trace, uint32_t request) {
   constexpr double kMuchMore = 2;
   const model::RequestRow& row = trace.requests[request];

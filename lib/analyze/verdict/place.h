@@ -25,6 +25,10 @@ std::string MembersText(const model::Trace& trace,
                         uint32_t batch);  // "request 0000000000008f0c of /segment and 3 more"
 // "2578 prompt_tokens, typical 55", if it is much more than its route's usual size; otherwise "". O(requests).
 std::string SizeText(const model::Trace& trace, uint32_t request);
+// ", because the CPU quota was used up", of a wait for a CPU that was no longer than the quota's throttling meanwhile.
+std::string QuotaText(const blame::Index& index, const RequestBlame& blame, Blame of, int64_t ns);
+// ", tenant acme": the labels that set it apart from the request asked about.
+std::string OtherLabels(const model::Trace& trace, uint32_t request, uint32_t asked);
 
 // Remembers names of kernels, because reading them takes long.
 class Places {

@@ -128,6 +128,9 @@ const BlameSegment* LongestOf(const RequestBlame& blame, Blame part) {
   return longest;
 }
 
+// Whether the stacks have a place, and nearly all of them a thread asleep.
+bool IsAsleepAt(const blame::Stacks::Seen& seen) { return seen.is_known() && 4 * seen.asleep >= 3 * seen.count; }
+
 // Whether samples show the function in which the thread was busy, in most of the time that is not recorded.
 bool IsBusy(const blame::Index& index, const RequestBlame& blame) {
   if (!HasRun(StacksOfPart(index, blame, Blame::kUntraced))) return false;
@@ -202,7 +205,7 @@ bool IsPlaced(const blame::Index& index, const RequestBlame& blame, Blame part) 
   if (part == Blame::kUntraced && IsBusy(index, blame)) return true;
   const blame::Stacks::Seen seen = index.stacks.Of(blame.segments, part);
   if (!seen.is_sure() || 2 * seen.covered_ns < blame.blame[part]) return false;
-  return part != Blame::kUntraced || 4 * seen.asleep >= 3 * seen.count;
+  return part != Blame::kUntraced || IsAsleepAt(seen);
 }
 
 blame::MixedWork::Doubt MayBeMixed(const blame::Index& index, const RequestBlame& blame) {
@@ -243,7 +246,7 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
         return Proof::kHeldLock;
       if (IsDeviceSleep(index.trace, blame)) return Proof::kMayAwaitGpu;
       if (IsNamedSleep(index.trace, blame)) return Proof::kNamedWait;
-      return IsPlaced(index, blame, cause.blame) ? Proof::kPlaced : Proof::kNone;
+      return index.stacks.Of(blame.segments, cause.blame).is_known() ? Proof::kPlaced : Proof::kNone;
     case Blame::kExecutorBusy:
       if (const blame::MixedWork::Part* part = index.PartBehind(longest); part != nullptr && part->work > 0)
         return Proof::kLargeMember;
@@ -292,6 +295,7 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
     case Blame::kUntraced:
       if (IsStill(index, blame, cause.blame)) return Proof::kStoodStill;
       if (IsPlaced(index, blame, cause.blame)) return cause.stacks.is_known() ? Proof::kBusy : Proof::kPlaced;
+      if (IsAsleepAt(index.stacks.Of(blame.segments, cause.blame))) return Proof::kPlaced;
       return IsUnseen(longest) ? Proof::kUnseen : Proof::kNone;
     default:
       return Proof::kNone;

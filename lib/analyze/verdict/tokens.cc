@@ -11,6 +11,7 @@
 #include "analyze/blame/token_gap.h"
 #include "analyze/facts/patience.h"
 #include "analyze/verdict/late_token.h"
+#include "analyze/verdict/two_baselines.h"
 #include "base/causes.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -86,6 +87,27 @@ std::vector<uint32_t> LikeToken(const blame::Index& index, uint32_t token, Inter
   return like;
 }
 
+// Adds tokens of its route and kind, learned before the window. All count as of the token's moment, like the window's.
+Status AddKeptTokens(const blame::Index& index, uint32_t token, int64_t now_ns, Baseline* baseline) noexcept {
+  const blame::LikeKey like = blame::LikenessOfToken(index, token);
+  for (const model::NormRow& norm : index.trace.norms) {
+    if (norm.kind != like.kind || norm.name != like.name) continue;
+    BaselineRow row;
+    row.at_ns = now_ns;
+    row.work.depth = norm.depth;
+    row.work.size = norm.work;
+    int64_t left_ns = norm.total_ns;
+    for (const model::NormPart& part : norm.parts) {
+      if (part.blame >= kBlames || part.ns > left_ns) break;
+      row.blame.ns[part.blame] += part.ns;
+      left_ns -= part.ns;
+    }
+    if (left_ns != 0) continue;  // of a damaged dump, or of later blames
+    if (Status status = baseline->Add(index.trace.strings[norm.name], norm.much, row); !status.ok()) return status;
+  }
+  return Status();
+}
+
 }  // namespace
 
 uint32_t TokenOf(const Trace& trace, uint32_t request, uint64_t number) noexcept {
@@ -132,14 +154,14 @@ Status LearnTokens(const BlameIndex& index, uint32_t token, Baseline* baseline) 
 }
 
 Status JudgeToken(const Trace& trace, uint32_t token, Judgement* judgement) noexcept {
-  const VerdictOptions options;
   Status status;
   if (judgement->index.data() == nullptr) status = BlameIndex::Make(trace, BlameOptions(), &judgement->index);
   if (status.ok()) status = FindTokenBlame(judgement->index, token, &judgement->blame);
-  Baseline others;
-  if (status.ok()) status = LearnTokens(judgement->index, token, &others);
+  Baseline kept;
+  if (status.ok()) status = AddKeptTokens(judgement->index.data()->index, token, judgement->blame.end_ns, &kept);
   if (!status.ok()) return status;
-  return FindVerdict(judgement->index, judgement->blame, others, judgement->blame.end_ns, options, &judgement->verdict);
+  const auto learn = [&](Baseline* others) { return LearnTokens(judgement->index, token, others); };
+  return verdict::FindByEither(kept.size() != 0 ? &kept : nullptr, judgement->blame.end_ns, learn, judgement);
 }
 
 }  // namespace analyze

@@ -2,6 +2,7 @@
 #include "analyze/verdict/tree.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "analyze/blame/stays.h"
 #include "analyze/facts/patience.h"
 #include "analyze/facts/statistics.h"
+#include "analyze/verdict/by_size.h"
 #include "analyze/verdict/cause_evidence.h"
 #include "analyze/verdict/place.h"
 #include "analyze/verdict/proof.h"
@@ -39,7 +41,7 @@ constexpr uint32_t kWaitsForOthers = BlameBit(Blame::kAdmissionQueue) | BlameBit
                                      BlameBit(Blame::kExecutorBusy) | BlameBit(Blame::kHostLock) |
                                      BlameBit(Blame::kHostGil) | BlameBit(Blame::kGpuQueueWaitOthers);
 
-// Waits of a request, not of the thread that has it.
+// Waits of a request, not of the thread that has it; as any time in a queue.
 constexpr uint32_t kElsewhere = BlameBit(Blame::kAdmissionQueue) | BlameBit(Blame::kQueueWaitOthers) |
                                 BlameBit(Blame::kBatchWindow) | BlameBit(Blame::kExecutorBusy);
 
@@ -114,16 +116,21 @@ class TreeMaker {
 
   void Make() {
     const bool is_compared = verdict_.level != Baseline::Level::kNone;
+    const bool has_route = verdict_.of_route.requests != 0;
     VerdictNode victim;
     victim.ns = victim.whole_ns = verdict_.latency_ns;
-    victim.normal_ns = is_compared ? verdict_.typical_ns : -1;
-    victim.excess_ns = verdict_.latency_ns - (is_compared ? verdict_.typical_ns : 0);
+    victim.normal_ns = has_route ? verdict_.of_route.usual_ns : is_compared ? verdict_.typical_ns : -1;
+    victim.excess_ns = verdict_.latency_ns - std::max<int64_t>(victim.normal_ns, 0);
     total_ns_ = victim.excess_ns;
     tree_.push_back(victim);
     advice_.push_back({"", ""});
     above_.push_back({kNone, blame::Outermost(trace_, index_.requests, blame_.request), kNone, kNone});
-    const std::vector<Cause>& causes = verdict_.causes.empty() ? verdict_.largest : verdict_.causes;
+    // Its parts are in `largest` alone.
+    const bool is_work = verdict_.kind == VerdictKind::kMoreWork && verdict_.more_ns != 0;
+    std::vector<Cause> none;
+    const std::vector<Cause>& causes = is_work ? none : verdict_.causes.empty() ? verdict_.largest : verdict_.causes;
     int64_t rest_ns = victim.excess_ns;
+    if (is_work || has_route) rest_ns -= AddMoreWork(is_work ? verdict_.more_ns : verdict_.of_route.more_ns);
     for (const Cause& cause : causes) rest_ns -= AddCause(cause, is_compared);
     rest_ns -= verdict_.common_ns;
     for (const auto& [kind, ns] :
@@ -162,6 +169,18 @@ class TreeMaker {
     return static_cast<uint32_t>(tree_.size() - 1);
   }
 
+  int64_t AddMoreWork(int64_t excess_ns) {
+    VerdictNode node;
+    node.kind = NodeKind::kMoreWork;
+    node.parent = 0;
+    node.excess_ns = excess_ns;
+    // What its size usually takes is known from the baseline, or from the trace.
+    const bool is_by_size = verdict_.more_of == "size" && verdict_.of_route.requests == 0;
+    node.is_explained = !is_by_size || IsSizeKnown(index_, blame_);
+    more_work_ = Add(node, {"", ""});
+    return excess_ns;
+  }
+
   int64_t AddCause(const Cause& cause, bool is_compared) {
     VerdictNode node;
     node.kind = NodeKind::kPart;
@@ -169,7 +188,7 @@ class TreeMaker {
     node.parent = 0;
     node.ns = node.whole_ns = cause.blame_ns;
     node.normal_ns = is_compared ? cause.normal_ns : -1;
-    node.excess_ns = is_compared ? cause.excess_ns : cause.blame_ns;
+    node.excess_ns = is_compared ? cause.lost_ns : cause.blame_ns;
     node.by = cause.by;
     node.place_ns = cause.place_ns;
     node.stacks = cause.stacks;
@@ -181,20 +200,51 @@ class TreeMaker {
     for (const BlameSegment& segment : blame_.segments) {
       if (segment.blame == cause.blame) segments.push_back(segment);
     }
+    if (!is_compared) TakeUsualStays(segments, &tree_[row]);
     Follow(row, segments);
-    return node.excess_ns;
+    return tree_[row].excess_ns;
   }
 
-  bool IsFollowed(const VerdictNode& node) const {
-    return (kWaitsForOthers & BlameBit(node.blame)) != 0 && node.hops < kMostHops && tree_.size() < kMostNodes &&
-           IsMuch(node.excess_ns);
+  // Where nothing usual is known of the victim: of each stay in a queue, the share that such stays take.
+  void TakeUsualStays(const std::vector<BlameSegment>& segments, VerdictNode* node) {
+    int64_t usual_ns = 0;
+    bool is_kept = true;
+    for (const BlameSegment& segment : segments) {
+      if (segment.handoff == kNone) return;
+      const model::HandoffRow& row = trace_.handoffs[segment.handoff];
+      const Norm norm = norms_.OfQueue(row.queue);
+      const int64_t stay_ns = row.take_ns - row.enqueue_ns, ns = segment.end_ns - segment.begin_ns;
+      if (norm.count == 0 || stay_ns <= 0) return;
+      const double share = std::min(1.0, static_cast<double>(norm.total_ns) / static_cast<double>(stay_ns));
+      usual_ns += static_cast<int64_t>(share * static_cast<double>(ns));
+      is_kept = is_kept && norm.is_kept;
+    }
+    node->is_normal_kept = is_kept;
+    node->normal_ns = usual_ns;
+    node->excess_ns -= usual_ns;
+  }
+
+  bool IsFollowed(const VerdictNode& node, const std::vector<BlameSegment>& segments) const {
+    const bool is_for_others = (kWaitsForOthers & BlameBit(node.blame)) != 0 || IsNotified(node.blame, segments);
+    return is_for_others && node.hops < kMostHops && tree_.size() < kMostNodes && IsMuch(node.excess_ns);
+  }
+  // Whether most of such a wait ended when a thread at work for nobody notified it: the question is what kept that.
+  static bool IsNotified(Blame blame, const std::vector<BlameSegment>& segments) {
+    if (blame != Blame::kHostBlockedUnknown) return false;
+    int64_t all_ns = 0, notified_ns = 0;
+    for (const BlameSegment& segment : segments) {
+      const int64_t ns = segment.end_ns - segment.begin_ns;
+      all_ns += ns;
+      if (segment.by.thread != kNone && (segment.by.request & segment.by.batch) == kNone) notified_ns += ns;
+    }
+    return 2 * notified_ns > all_ns;
   }
   bool IsMuch(int64_t ns) const { return ns >= kLeastFollowedNs && ns >= total_ns_ / kLeastFollowed; }
 
   // Divides a wait's excess among those it was for, and load.
   void Follow(uint32_t part, const std::vector<BlameSegment>& segments) {
     const VerdictNode waits = tree_[part];
-    if (!IsFollowed(waits)) return;
+    if (!IsFollowed(waits, segments)) return;
     std::vector<Hop> hops = Culprits(waits, segments);
     int64_t unknown_ns = 0, load_ns = waits.excess_ns;
     bool are_usual = true;  // as far as nothing else is known of them
@@ -207,6 +257,13 @@ class TreeMaker {
       } else {
         are_usual = false;
       }
+    }
+    if (waits.blame == Blame::kHostBlockedUnknown) {
+      std::erase_if(hops, [](const Hop& hop) { return !hop.who.IsKnown() || IsIdle(hop); });
+      unknown_ns = 0;
+      int64_t kept_ns = 0;
+      for (const Hop& hop : hops) kept_ns += hop.node.ns;
+      if (2 * kept_ns < waits.ns) return;
     }
     TogetherMuch(&hops);
     uint32_t usual = 0;
@@ -230,6 +287,16 @@ class TreeMaker {
     load_ns -= std::min(unknown_ns, load_ns);
     if (waits.blame == Blame::kExecutorBusy && waits.hops == 0) load_ns -= AddBacklog(part, load_ns, hops);
     AddRemainder(part, usual != 0 && IsMuch(load_ns) ? NodeKind::kLoad : NodeKind::kRest, load_ns, usual, are_usual);
+  }
+
+  // Whether nothing recorded says what a thread did for most of that time.
+  static bool IsIdle(const Hop& hop) {
+    int64_t idle_ns = 0;
+    for (const BlameSegment& segment : hop.clip.segments) {
+      if ((segment.blame == Blame::kUntraced || segment.blame == Blame::kHostBlockedUnknown) && segment.event == kNone)
+        idle_ns += segment.end_ns - segment.begin_ns;
+    }
+    return 2 * idle_ns >= hop.node.ns;
   }
 
   // Makes one culprit of those with little fault each, if together it is much.
@@ -447,7 +514,7 @@ class TreeMaker {
   void ExamineRequest(Hop* hop) {
     const uint32_t request = hop->who.request;
     const BlameSegment& first = hop->behind.front();
-    if (index_.PartBehind(first) != nullptr) return;  // its work made the batch long: that is the root
+    if (index_.PartBehind(first) != nullptr) return CompareWork(hop);  // it made the batch long: that is the root
     const bool is_member = IsInOwnBatch(*hop);
     Take(WalkStay(index_, {hop->node.by.thread, is_member ? first.batch : kNone, request, TimeOf(*hop)}), hop);
     if (is_member) return CompareScope(LongestScope(*hop), hop);
@@ -458,6 +525,18 @@ class TreeMaker {
       for (uint32_t k = 0; k < kBlames; ++k) hop->whole.ns[k] = std::max(hop->whole.ns[k], walk.blame.ns[k]);
       Compare(norms_.OfRequest(request), hop);
     }
+  }
+
+  // A member's work is its fault beyond the usual of requests. The usual is load.
+  void CompareWork(Hop* hop) const {
+    double usual_ns = 0;
+    for (const BlameSegment& segment : hop->behind) {
+      const blame::MixedWork::Part* const part = index_.PartBehind(segment);
+      if (part == nullptr || part->work <= 0 || part->usual <= 0) return;
+      usual_ns += static_cast<double>(segment.end_ns - segment.begin_ns) * std::min(part->usual / part->work, 1.0);
+    }
+    hop->node.normal_ns = std::min(std::llround(usual_ns), static_cast<long long>(hop->node.ns));
+    hop->fault_ns = hop->node.ns - hop->node.normal_ns;
   }
 
   void ExamineThread(Hop* hop) {
@@ -498,26 +577,58 @@ class TreeMaker {
   }
 
   void ExamineHold(Hop* hop) {
-    const Who& who = hop->who;
-    Take(WalkStay(index_, {hop->node.by.thread, who.batch, who.request, TimeOf(*hop)}), hop);
-    // The lock waits for the thread. Its request may be elsewhere, too: a thread may sleep after it handed it on.
-    int64_t elsewhere_ns = 0;
-    for (uint32_t k = 0; k < kBlames; ++k) elsewhere_ns += (kElsewhere >> k & 1) != 0 ? hop->clip.blame.ns[k] : 0;
-    if (2 * elsewhere_ns > hop->node.ns) Take(WalkStay(index_, {hop->node.by.thread, kNone, kNone, TimeOf(*hop)}), hop);
+    Take(WalkHold(*hop), hop);
     blame::WaitArgs args;
     if (ReadWait(trace_, hop->behind.front().event, &args)) Compare(norms_.OfHold(args.resource), hop);
+  }
+
+  // The lock waits for the thread. While its request was elsewhere, as in a queue after its own Enqueue, the thread's
+  // time counts. Recorded waits are the exception if they may be for the request.
+  RequestBlame WalkHold(const Hop& hop) const {
+    const uint32_t thread = hop.node.by.thread;
+    RequestBlame walk = WalkStay(index_, {thread, hop.who.batch, hop.who.request, TimeOf(hop)});
+    if (thread == kNone || std::none_of(walk.segments.begin(), walk.segments.end(), IsElsewhere)) return walk;
+    const RequestBlame own = WalkStay(index_, {thread, kNone, kNone, TimeOf(hop)});
+    std::vector<BlameSegment> hold;
+    for (const BlameSegment& segment : walk.segments) {
+      if (!IsElsewhere(segment)) {
+        hold.push_back(segment);
+        continue;
+      }
+      for (BlameSegment part : Clip(own, {segment}).segments) {
+        if (MayAwaitRequest(part)) {
+          const model::Interval when = {part.begin_ns, part.end_ns};
+          part = segment;
+          part.begin_ns = when.begin_ns;
+          part.end_ns = when.end_ns;
+        }
+        hold.push_back(part);
+      }
+    }
+    walk.segments = std::move(hold);
+    return walk;
+  }
+  static bool IsElsewhere(const BlameSegment& segment) {
+    return segment.handoff != kNone || (kElsewhere & BlameBit(segment.blame)) != 0;
+  }
+  bool MayAwaitRequest(const BlameSegment& segment) const {
+    blame::WaitArgs args;
+    return ReadWait(trace_, segment.event, &args) &&
+           (args.kind == WaitKind::kFuture || args.kind == WaitKind::kCondition || args.kind == WaitKind::kDevice ||
+            args.kind == WaitKind::kOther);
   }
 
   // Work of others on a GPU: each operation by its usual length, or all of its batch or request.
   void ExamineGpuWork(Hop* hop) {
     hop->node.kind = NodeKind::kGpuWork;
     int64_t fault_ns = 0, normal_ns = 0;
-    bool is_known = true, are_operations = true;
+    bool is_known = true, is_kept = true, are_operations = true;
     for (const BlameSegment& segment : hop->behind) {
       are_operations = are_operations && segment.by.gpu != kNone && !index_.gpu.IsSpan(segment.by.gpu);
       const int64_t ns = segment.end_ns - segment.begin_ns,
                     usual_ns = segment.by.gpu != kNone ? index_.gpu.UsualNs(segment.by.gpu) : -1;
       is_known = is_known && usual_ns >= 0;
+      is_kept = is_kept && is_known && index_.gpu.IsUsualKept(segment.by.gpu);
       normal_ns += std::max<int64_t>(usual_ns, 0);
       const int64_t longer_ns = usual_ns >= 0 ? trace_.gpu.duration_ns[segment.by.gpu] - usual_ns : ns;
       fault_ns += std::clamp<int64_t>(longer_ns, 0, ns);
@@ -527,6 +638,7 @@ class TreeMaker {
                                                   : Norm();
     hop->fault_ns = fault_ns;
     if (is_known) hop->node.normal_ns = normal_ns;
+    hop->node.is_normal_kept = is_kept;
     if (norm.count == 0) return;
     // So far, if it is open.
     const int64_t whole_ns =
@@ -726,9 +838,14 @@ class TreeMaker {
     const VerdictKind kind = verdict_.kind;
     const bool is_named =
         kind == VerdictKind::kCauses || kind == VerdictKind::kUniform || kind == VerdictKind::kUndetermined;
+    Root& root = verdict_.root;
+    if (kind == VerdictKind::kMoreWork && more_work_ != kNone) {
+      root.node = more_work_;
+      root.excess_ns = tree_[more_work_].excess_ns;
+      return DescribeRoot();
+    }
     if (!is_named || causes.empty()) return;
     const bool is_undetermined = kind == VerdictKind::kUndetermined && verdict_.level != Baseline::Level::kNone;
-    Root& root = verdict_.root;
     std::vector<uint32_t> leaves;
     for (uint32_t row = 0; row < tree_.size(); ++row) {
       if (MayBeRoot(row)) leaves.push_back(row);
@@ -745,7 +862,8 @@ class TreeMaker {
       root.excess_ns = ns;
       root.node = NamedBy(longest);
     }
-    if (root.node != kNone && is_undetermined && tree_[root.node].hops == 0) root = {};
+    const bool is_open = is_undetermined && root.node != kNone && root.node != more_work_;
+    if (is_open && tree_[root.node].hops == 0) root = {};
     if (root.node != kNone) DescribeRoot();
   }
 
@@ -848,6 +966,7 @@ class TreeMaker {
   std::vector<std::vector<uint32_t>> on_thread_;  // batches
   std::vector<uint32_t> waiting_;                 // threads of these that wait for locks
   int64_t total_ns_ = 0;
+  uint32_t more_work_ = kNone;  // the node; kNone: there is none
 };
 
 }  // namespace
@@ -869,10 +988,11 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
 const char* NodeKindName(NodeKind kind) noexcept {
-  static constexpr const char* kNames[] = {"",     "victim", "part",   "batch", "request",     "thread",  "gpu_work",
-                                           "load", "cycle",  "common", "rest",  "unexplained", "backlog", "several"};
+  static constexpr const char* kNames[] = {"",       "victim",      "part",    "batch",   "request",
+                                           "thread", "gpu_work",    "load",    "cycle",   "common",
+                                           "rest",   "unexplained", "backlog", "several", "more_work"};
   const auto i = static_cast<uint8_t>(kind);
-  return kNames[i < 14 ? i : 0];
+  return kNames[i < 15 ? i : 0];
 }
 
 }  // namespace analyze

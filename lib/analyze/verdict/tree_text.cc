@@ -8,6 +8,7 @@
 
 #include "analyze/blame/index_data.h"
 #include "analyze/blame/token_gap.h"
+#include "analyze/verdict/by_size.h"
 #include "analyze/verdict/mechanism.h"
 #include "analyze/verdict/place.h"
 #include "analyze/verdict/proof.h"
@@ -35,11 +36,12 @@ class TreeTeller {
   std::string Sentence() const {
     const Verdict& v = verdict_;
     std::string text = Victim();
+    if (IsForItsSize()) return text + BySize() + ".";
     switch (v.kind) {
       case VerdictKind::kNotUnusual:
         return text + ", not unusual among similar requests.";
       case VerdictKind::kMoreWork:
-        return text + ": " + MoreWorkText(v) + ".";
+        return text + ": " + MoreWorkText(trace_, blame_, v) + ".";
       case VerdictKind::kDiffuse:
         return text + ": no single part stands out.";
       case VerdictKind::kUniform:
@@ -93,6 +95,20 @@ class TreeTeller {
     return base::Format("had %.3g times the usual %s (", v.more_factor, v.more_of.c_str()) + Duration(v.more_ns) +
            ") and ";
   }
+  // Whether its size explains more than the largest cause does.
+  bool IsForItsSize() const { return verdict_.of_route.requests != 0 && verdict_.root.kind == NodeKind::kMoreWork; }
+  // How much its size explains, and the largest cause of the rest.
+  std::string BySize() const {
+    const Verdict& v = verdict_;
+    const std::string size = "usual for its size (" + SizeOfRouteText(trace_, v.of_route) + ")";
+    if (v.kind == VerdictKind::kMoreWork) return ", " + size;
+    const std::string text = ": " + Duration(v.typical_ns) + " are " + size + ", and ";
+    if (v.kind == VerdictKind::kUniform)
+      return text + base::Format("everything was %.0f %% slower", 100 * v.common_factor);
+    const Cause& largest = v.causes.empty() ? v.largest[0] : v.causes[0];
+    return text + "it " + SentenceText(of_, blame_, v, largest) + InMorePieces() +
+           (v.kind == VerdictKind::kUndetermined ? "; the cause of that is undetermined: " + v.why_not : "");
+  }
   // The victim and its time.
   std::string Victim() const {
     const model::RequestRow& row = trace_.requests[blame_.request];
@@ -105,7 +121,8 @@ class TreeTeller {
     text += is_token ? " came after " : row.duration_ns == model::kOpen ? " has taken " : " took ";
     text += Duration(verdict_.latency_ns) + (!is_token && row.duration_ns == model::kOpen ? " so far" : "");
     if (verdict_.level == Baseline::Level::kNone) return text + ", and too few like it are known to say what is usual";
-    return verdict_.kind == VerdictKind::kNotUnusual ? text : text + " instead of " + Duration(verdict_.typical_ns);
+    const bool is_usual = verdict_.kind == VerdictKind::kNotUnusual || IsForItsSize();
+    return is_usual ? text : text + " instead of " + Duration(verdict_.typical_ns);
   }
 
   // From the victim's own wait down to the root.
@@ -162,6 +179,7 @@ class TreeTeller {
                                                : MechanismPartlyAt(took, place, Duration(node.place_ns));
     }
     text += index_.stacks.PhraseOf(node.stacks) + SizeOfCopy(node);
+    if (is_last) text += QuotaText(index_, blame_, node.blame, node.ns);
     if (is_last && node.hops > 0 && !node.is_explained) {
       text += node.blame == Blame::kHostBlockedUnknown ? ", and no recorded wait explains why"
               : node.blame == Blame::kHostOncpuFramework && took.is_counted
@@ -191,7 +209,7 @@ class TreeTeller {
     if (request == blame_.request) return "the request itself";
     const model::RequestRow& row = trace_.requests[request];
     return "request " + model::RequestName(trace_, row) + " (" + std::string(trace_.strings[row.route]) +
-           (size.empty() ? "" : ", " + size) + ")";
+           OtherLabels(trace_, request, blame_.request) + (size.empty() ? "" : ", " + size) + ")";
   }
 
   // Whose time it was.
@@ -231,6 +249,9 @@ class TreeTeller {
         return "in the backlog left by " + WhoText(node);
       case NodeKind::kCommon:
         return "everything was slower";
+      case NodeKind::kMoreWork:
+        return verdict_.of_route.requests != 0 ? "its size: " + SizeOfRouteText(trace_, verdict_.of_route)
+                                               : MoreWorkText(trace_, blame_, verdict_);
       case NodeKind::kUnexplained:
         return "nothing recorded says behind whom";
       default:
@@ -262,6 +283,8 @@ class TreeTeller {
   }
 
   std::string LoadWords(const VerdictNode& node) const {
+    if (node.blame == Blame::kHostLock || node.blame == Blame::kHostGil)
+      return std::string("because of load") + (node.is_explained ? ": nobody held it longer than usual" : "");
     const Others of = OthersOf(node);
     const uint32_t with = std::min(static_cast<uint32_t>(of.members.size()), node.count), ahead = node.count - with;
     const bool are_batches = of.batches.size() == ahead;
@@ -279,7 +302,18 @@ class TreeTeller {
         text += " and " + base::Plural(with, "other") + (with == 1 ? " was" : " were") + " with it in its batch";
     }
     if (node.hops == 0 && verdict_.load.ahead != 0) text += ", and " + QueueText(verdict_.load);
-    return text;
+    return text + LargestOfLoad(node);
+  }
+  // Most of a wait may be behind one of them: ", and 4.94 ms of the wait were behind request cmpl-17 (/neighbour)".
+  std::string LargestOfLoad(const VerdictNode& node) const {
+    const bool is_root = verdict_.root.node != kNone && &node == &verdict_.tree[verdict_.root.node];
+    if (!is_root || node.hops != 0 || node.count < 2) return "";
+    for (const Cause& cause : verdict_.causes) {
+      if (cause.blame != node.blame || cause.by.request == kNone || cause.by.request == blame_.request) continue;
+      if (2 * cause.by_ns < cause.blame_ns) return "";
+      return ", and " + Duration(cause.by_ns) + " of the wait were behind " + RequestText(cause.by.request);
+    }
+    return "";
   }
   // "34 requests that had come within 20.0 ms were ahead of it in queue "images" of 2 threads".
   std::string QueueText(const Load& load) const {

@@ -11,6 +11,7 @@
 #include "analyze/blame/token_gap.h"
 #include "analyze/facts/clock_state.h"
 #include "analyze/facts/quality.h"
+#include "analyze/verdict/by_size.h"
 #include "analyze/verdict/cause_evidence.h"
 #include "analyze/verdict/contradictions.h"
 #include "analyze/verdict/contrast.h"
@@ -47,8 +48,6 @@ constexpr uint32_t kOfOperations = kModelWork & ~(BlameBit(Blame::kHostOncpuFram
 constexpr uint32_t kOwnWork = BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kLaunchApi) |
                               BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kGpuExecExpected) |
                               BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kSyncReturn);
-// A smaller factor is not "more".
-constexpr double kLeastMore = 1.1;
 constexpr double kSizeQuantile = 0.99;
 // The most that one more wait for a GPU costs: 7 to 16 us with a spinning thread, up to 64 us with a blocking one
 // (docs/lab/gpu_default.md#one-more-wait).
@@ -123,7 +122,8 @@ class RequestComparison {
     v.kind = Explain(rows, work, normal, at);
     if (v.causes.empty()) {
       ListLargest(&at);
-      v.advice = AdviceFor(v.kind);
+      const bool is_as_large = v.kind == VerdictKind::kMoreWork && v.more_of != "size";  // more steps, tokens, launches
+      v.advice = is_as_large ? Advice{"", ""} : AdviceFor(v.kind);
     }
     MarkContradictions(blame_, &v.causes);
     const Counterfactual play(blame_);
@@ -236,18 +236,23 @@ class RequestComparison {
     for (const auto& row : rows) sizes.push_back(row.work.size);
     // Among requests of its own size, more than nearly all; among those of any, more than most.
     const double quantile = verdict_->level == analyze::Baseline::Level::kCell ? kSizeQuantile : 0.5;
+    const double usual_size = base::Median(sizes);
     const double large = base::Quantile(std::move(sizes), quantile);
     More most;
     const auto consider = [&](const More& more) {
       if (more.explained_ns > most.explained_ns) most = more;
     };
-    if (work.size > large)
-      consider(MoreOf("size", work.size, mean([](auto& w) { return w.size; }), options_.execution, at));
+    // Compared with other sizes, its own is no reason if its like take no longer.
+    const bool may_be_size =
+        verdict_->level == analyze::Baseline::Level::kCell || MayBeSize(index_, blame_, options_.normal_percentile);
+    // The mean of sizes would be that of the few large ones.
+    if (work.size > large && may_be_size) consider(MoreOf("size", work.size, usual_size, options_.execution, at));
     consider(MoreOf("steps", work.steps, mean([](auto& w) { return w.steps; }), kModelWork, at));
     consider(MoreOf("tokens", work.tokens, mean([](auto& w) { return w.tokens; }), kModelWork, at));
     const double least = options_.more_work_share * excess;
     if (most.explained_ns >= least) {
       Name(most);
+      verdict_->more_ns = std::llround(most.explained_ns);
       return true;
     }
     if (most.explained_ns > 0 && most.explained_ns >= options_.more_work_share * most.excess_ns) {
@@ -370,7 +375,7 @@ class RequestComparison {
     }
     for (uint32_t k = 0; k < kBlames; ++k) {
       const bool is_no_cause = ((more_work_ | may_be_other_) >> k & 1) != 0;
-      if (is_no_cause || IsNormal(k, at) || !IsMuch(at.residual_ns[k]) || IsMoved(k, at)) continue;
+      if (is_no_cause || IsNormal(k, at) || !IsMuch(at.lost_ns[k]) || IsMoved(k, at)) continue;
       verdict_->causes.push_back(Describe(k, &at));
     }
     Order(&verdict_->causes);
@@ -388,12 +393,12 @@ class RequestComparison {
 
   static void Order(std::vector<Cause>* causes) {
     std::stable_sort(causes->begin(), causes->end(),
-                     [](const auto& a, const auto& b) { return a.excess_ns > b.excess_ns; });
+                     [](const auto& a, const auto& b) { return a.lost_ns > b.lost_ns; });
   }
 
   void ListLargest(const Contrast* at) {
     for (uint32_t k = 0; k < kBlames; ++k) {
-      const int64_t ns = at != nullptr ? at->residual_ns[k] : blame_.blame.ns[k];
+      const int64_t ns = at != nullptr ? at->lost_ns[k] : blame_.blame.ns[k];
       if (ns >= kLeastListed) verdict_->largest.push_back(Describe(k, at));
     }
     Order(&verdict_->largest);
@@ -407,6 +412,7 @@ class RequestComparison {
     cause.normal_ns = verdict_->normal.ns[k];
     cause.common_ns = at != nullptr ? at->common_ns[k] : 0;
     cause.excess_ns = cause.blame_ns - cause.normal_ns - cause.common_ns;
+    cause.lost_ns = at != nullptr ? at->lost_ns[k] : cause.excess_ns;
     const int64_t excess_ns = verdict_->latency_ns - verdict_->typical_ns;
     if (excess_ns > 0) cause.share = static_cast<double>(cause.excess_ns) / static_cast<double>(excess_ns);
     cause.p = at != nullptr ? at->p[k] : 1;
@@ -515,13 +521,18 @@ double JoinedWork(const blame::Index& index, uint32_t request, model::Interval w
   return work;
 }
 
+// 0: it has none.
+double SizeOf(const model::RequestRow& row) {
+  return !row.sizes.empty() && std::isfinite(row.sizes[0].value) ? row.sizes[0].value : 0;
+}
+
 }  // namespace
 
 WorkDone WorkOf(const blame::Index& index, uint32_t request) {
   const model::RequestRow& row = index.trace.requests[request];
   WorkDone work;
   work.depth = facts::DepthOf(index.trace, row.begin_ns, index.trace.RequestEnd(row));
-  if (!row.sizes.empty() && std::isfinite(row.sizes[0].value)) work.size = row.sizes[0].value;
+  work.size = SizeOf(row);
   if (work.size == 0) work.size = JoinedWork(index, request, {row.begin_ns, index.trace.RequestEnd(row)});
   work.tokens = row.output_tokens;
   work.launches = index.gpu.OpsOfRequest(request);
@@ -541,17 +552,22 @@ WorkDone WorkOf(const blame::Index& index, uint32_t request) {
   return work;
 }
 
-// The time before a token lies in one iteration: only the work it brought there is counted.
+// The time before a token lies in one iteration: only the work it brought there is counted. A first token's is the size
+// of its request, if no other is known.
 WorkDone WorkOfBlame(const blame::Index& index, const RequestBlame& blame) {
   if (blame.token == kNone) return WorkOf(index, blame.request);
   WorkDone work;
   work.depth = facts::DepthOf(index.trace, blame.begin_ns, blame.end_ns);
   work.size = JoinedWork(index, blame.request, {blame.begin_ns, blame.end_ns});
+  if (work.size == 0 && blame::IsFirstToken(index.trace, blame.token))
+    work.size = SizeOf(index.trace.requests[blame.request]);
   return work;
 }
 
 // Finds what the comparison with normal requests does not tell.
-void FindContext(const blame::Index& index, const RequestBlame& blame, Verdict* verdict) {
+void FindContext(const blame::Index& index, const RequestBlame& blame, const VerdictOptions& options,
+                 Verdict* verdict) {
+  ExplainBySize(index, blame, options, verdict);
   FindOthers(index, blame, verdict);
   FindStage(index, blame, verdict);
   FindTree(index, blame, verdict);
@@ -576,7 +592,7 @@ Verdict MakeVerdict(const blame::Index& index, const RequestBlame& blame, const 
                                 (index.compiles.are_recorded() ? BlameBit(Blame::kLazyLoadJit) : 0);
   if (KeepDepth(work.depth, blame.blame, at_any_depth, least, &rows)) {
     RequestComparison(index, blame, options, &verdict).Compare(rows, work);
-    FindContext(index, blame, &verdict);
+    FindContext(index, blame, options, &verdict);
     return verdict;
   }
   verdict.is_coarse = true;
@@ -586,7 +602,7 @@ Verdict MakeVerdict(const blame::Index& index, const RequestBlame& blame, const 
   for (BlameSegment& segment : coarse.segments) segment.blame = Coarse(segment.blame, has_batches);
   for (BaselineRow& normal : rows) MakeCoarse(&normal.blame, has_batches);
   RequestComparison(index, coarse, options, &verdict).Compare(rows, work);
-  FindContext(index, coarse, &verdict);
+  FindContext(index, coarse, options, &verdict);
   return verdict;
 }
 

@@ -177,11 +177,14 @@ OtherWaits FindOtherWaits(const blame::Index& index, const RequestBlame& request
   OtherWaits all;
   if (part != Blame::kHostPagefaultIo && part != Blame::kHostBlockedUnknown) return all;
   std::map<uint32_t, int64_t> delays;  // by event
+  int64_t least_ns = 0;                // of a thread that runs the interpreter
   blame::WaitArgs wait;
   for (const BlameSegment& segment : request.segments) {
     if (segment.blame != part || segment.event == kNone || !blame::ReadWait(index.trace, segment.event, &wait))
       continue;
     delays[segment.event] += index.host.MostDelayNs(segment.thread, segment.begin_ns, segment.end_ns);
+    if (!index.interpreter.Runs(segment.thread)) continue;
+    least_ns = index.interpreter.UnseenNs();
     all.interpreter_ns += index.interpreter.HeldNs(segment.thread, segment.begin_ns, segment.end_ns);
     all.interpreter_ns += index.interpreter.HeldByUnknownNs(segment.begin_ns, segment.end_ns);
   }
@@ -190,10 +193,8 @@ OtherWaits FindOtherWaits(const blame::Index& index, const RequestBlame& request
     if (segment.blame == Blame::kHostRunqueue && found != delays.end())
       found->second -= segment.end_ns - segment.begin_ns;
   }
-  if (!delays.empty()) {
-    all.wake_up_ns = wake_up_ns;
-    all.interpreter_ns = std::max(all.interpreter_ns, index.interpreter.UnseenNs());
-  }
+  if (!delays.empty()) all.wake_up_ns = wake_up_ns;
+  all.interpreter_ns = std::max(all.interpreter_ns, least_ns);
   for (const auto& [event, delay_ns] : delays) all.cpu_ns += std::max<int64_t>(delay_ns, 0);
   return all;
 }

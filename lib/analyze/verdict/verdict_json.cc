@@ -126,6 +126,7 @@ class Writer {
     json_.Key("baseline").Begin('{');
     json_.Key("level").Text(LevelName(v.level));
     json_.Key("requests").Int(v.baseline_size);
+    json_.Key("is_kept").Bool(v.is_baseline_kept);
     json_.Key("is_coarse").Bool(v.is_coarse);
     json_.Key("alpha").Real(v.alpha);
     json_.Key("least_p").Real(v.least_p);
@@ -139,6 +140,17 @@ class Writer {
       json_.Key("of").Text(v.more_of);
       json_.Key("factor").Real(v.more_factor);
       json_.Key("more_ns").Int(v.more_ns);
+      json_.End();
+    }
+    if (v.of_route.requests != 0) {
+      json_.Key("size_of_route").Begin('{');
+      Name("name", v.of_route.name);
+      json_.Key("size").Real(v.of_route.size);
+      json_.Key("usual_size").Real(v.of_route.usual);
+      json_.Key("usual_ns").Int(v.of_route.usual_ns);
+      json_.Key("more_ns").Int(v.of_route.more_ns);
+      json_.Key("requests").Int(v.of_route.requests);
+      json_.Key("percentile").Real(v.of_route.percentile);
       json_.End();
     }
     json_.Key("common_factor").Real(v.common_factor);
@@ -196,11 +208,12 @@ class Writer {
       return;
     }
     json_.Begin('{');
-    if (by.thread != kNone) Name("thread", trace_.threads[by.thread].name);
+    Thread(by.thread);
     if (by.request != kNone) {
       json_.Key("request").Text(RequestId(trace_.requests[by.request].id));
       Name("host_id", trace_.requests[by.request].host_id);
       Name("route", trace_.requests[by.request].route);
+      Labels(trace_.requests[by.request]);
       if (segment != nullptr && segment->by.request == by.request) Work(*segment);
     }
     if (by.batch != kNone) {
@@ -217,6 +230,20 @@ class Writer {
     if (const std::string holder = index_.data()->index.interpreter.Text(by.event); !holder.empty())
       json_.Key("holder").Text(holder);
     if (by.gpu != kNone) Name("gpu", trace_.gpu.name[by.gpu]);
+    json_.End();
+  }
+
+  void Thread(uint32_t row) {
+    if (row == kNone) return;
+    Name("thread", trace_.threads[row].name);
+    if (trace_.threads[row].tid != 0) json_.Key("tid").Int(trace_.threads[row].tid);
+  }
+
+  void Labels(const model::RequestRow& request) {
+    if (request.labels.empty()) return;
+    json_.Key("labels").Begin('{');
+    for (const model::Label& label : request.labels)
+      json_.Key(trace_.strings[label.key]).Text(trace_.strings[label.value]);
     json_.End();
   }
 
@@ -247,6 +274,7 @@ class Writer {
       json_.Key("normal_ns").Int(cause.normal_ns);
       json_.Key("common_ns").Int(cause.common_ns);
       json_.Key("excess_ns").Int(cause.excess_ns);
+      json_.Key("lost_ns").Int(cause.lost_ns);
       json_.Key("share").Real(cause.share);
       json_.Key("p").Real(cause.p);
       json_.Key("p_of_launches").Real(cause.p_of_launches);
@@ -309,7 +337,8 @@ class Writer {
     if (v.root.node == kNone) return;
     json_.Key("root").Begin('{');
     json_.Key("kind").Text(NodeKindName(v.root.kind));
-    json_.Key("blame").Text(BlameName(v.root.blame));
+    json_.Key("blame");
+    v.root.kind == NodeKind::kMoreWork ? json_.Null() : json_.Text(BlameName(v.root.blame));
     json_.Key("by");
     By(v.root.by, nullptr);
     json_.Key("hops").Int(v.root.hops);
@@ -335,7 +364,8 @@ class Writer {
   }
   void Node(const Verdict& v, uint32_t row) {
     const VerdictNode& node = v.tree[row];
-    const bool is_waited = node.kind != NodeKind::kRest && node.kind != NodeKind::kCommon;
+    const bool is_waited =
+        node.kind != NodeKind::kRest && node.kind != NodeKind::kCommon && node.kind != NodeKind::kMoreWork;
     json_.Begin('{');
     json_.Key("kind").Text(NodeKindName(node.kind));
     if (is_waited && node.kind != NodeKind::kVictim) json_.Key("blame").Text(BlameName(node.blame));
@@ -396,7 +426,7 @@ class Writer {
     json_.Key("begin_ns").Int(segment.begin_ns - blame_.begin_ns);
     json_.Key("duration_ns").Int(segment.end_ns - segment.begin_ns);
     json_.Key("blame").Text(BlameName(segment.blame));
-    if (segment.thread != kNone) Name("thread", trace_.threads[segment.thread].name);
+    Thread(segment.thread);
     if (segment.event != kNone) json_.Key("event").Text(trace_.EventName(segment.event));
     if (segment.call != kNone) Name("call", trace_.calls.name[segment.call]);
     if (segment.gpu != kNone) Name("gpu", trace_.gpu.name[segment.gpu]);

@@ -15,6 +15,7 @@
 #include "analyze/facts/clock_state.h"
 #include "analyze/facts/quality.h"
 #include "analyze/facts/subjects.h"
+#include "analyze/verdict/by_size.h"
 #include "analyze/verdict/gpu_evidence.h"
 #include "analyze/verdict/mechanism.h"
 #include "analyze/verdict/place.h"
@@ -66,6 +67,8 @@ bool IsInMorePieces(const Verdict& v) {
   return v.kind == VerdictKind::kMoreWork &&
          ((v.more_of == "launches" && v.level == Baseline::Level::kCell) || v.more_of == kWaitsForGpu);
 }
+
+bool IsUsualForSize(const Verdict& v) { return v.kind == VerdictKind::kMoreWork && v.of_route.requests != 0; }
 
 // The beginning of a line about the verdict; "": its cause.
 std::string KindWords(const Verdict& v) {
@@ -154,6 +157,7 @@ class Teller {
         (cause.longest.empty() || IsCounted(index_, blame_.segments[cause.longest[0]])))
       text += ", or in a wait that nothing recorded shows";
     if (const std::string at = UnrecordedAt(cause); !at.empty()) text += ", " + at;
+    text += QuotaText(index_, blame_, cause.blame, cause.blame_ns);
     if (const std::string by = By(cause, ""); !by.empty()) {
       const std::string part = Duration(cause.by_ns);
       text += ", " + (part == time ? "" : part + " of it ") + by;
@@ -164,6 +168,7 @@ class Teller {
   std::string Line(const Verdict& v) const {
     const std::vector<Cause>& parts = v.causes.empty() ? v.largest : v.causes;
     const std::string kind = KindWords(v);
+    if (IsUsualForSize(v)) return "usual for its size: " + SizeOfRouteText(trace_, v.of_route);
     if (v.kind == VerdictKind::kNotUnusual || parts.empty()) return kind;
     const Cause& first = parts[0];
     return kind + (kind.empty() ? "" : ": ") + Sentence(first, false) + RemarksOn(first) + " (" +
@@ -197,7 +202,8 @@ class Teller {
   std::string ThoseCompared(const Verdict& v) const {
     if (blame_.token == kNone) return base::Plural(v.baseline_size, "request") + " of " + TheLevel(v.level);
     const bool is_first = blame::IsFirstToken(trace_, blame_.token);
-    const std::string what = base::Plural(v.baseline_size, is_first ? "first token" : "token") + " in this trace, of ";
+    const std::string what = base::Plural(v.baseline_size, is_first ? "first token" : "token") +
+                             (v.is_baseline_kept ? " before this trace, of " : " in this trace, of ");
     if (is_first || v.level == Baseline::Level::kProcess) return what + TheLevel(v.level);
     return what + "the same route, in iterations with " +
            (v.level == Baseline::Level::kCell ? "about as many members" : "any number of members");
@@ -237,9 +243,14 @@ class Teller {
       TellCause(v, i + 1, v.causes[i], printed.causes[i], i == 0 && v.kind == VerdictKind::kCauses ? "why  " : "     ",
                 lines);
     if (!v.causes.empty() && !v.more_of.empty()) {
-      lines->Add(5, v.more_ns == 0 ? Format("it had %.3g times the usual %s", v.more_factor, v.more_of.c_str())
-                                   : "and " + MoreWorkText(v) + ", " + Signed(v.more_ns));
+      lines->AddWrapped(5, "",
+                        v.more_ns == 0 ? Format("it had %.3g times the usual %s", v.more_factor, v.more_of.c_str())
+                                       : "and " + MoreWorkText(trace_, blame_, v) + ", " + Signed(v.more_ns));
     }
+    if (v.of_route.requests != 0 && v.kind != VerdictKind::kMoreWork)
+      lines->AddWrapped(
+          0, "     ",
+          "before all that, " + Signed(v.of_route.more_ns) + " for its size: " + SizeOfRouteText(trace_, v.of_route));
     if (!v.causes.empty() || v.common_ns != 0) {
       const std::string rest = RestText(v), sum = "sum of excess " + Tenths(printed.latency - printed.typical) + " = " +
                                                   Tenths(printed.latency) + " - " + Tenths(printed.typical);
@@ -355,7 +366,7 @@ class Teller {
     } else if (by.request != kNone) {
       const model::RequestRow& row = trace_.requests[by.request];
       text += by.request == blame_.request ? "itself" : "request " + model::RequestName(trace_, row);
-      details = std::string(trace_.strings[row.route]);
+      details = std::string(trace_.strings[row.route]) + OtherLabels(trace_, by.request, blame_.request);
       if (const std::string size = HowLarge(cause); !size.empty()) details += ", " + size;
       if (index_.interpreter.IsStep(by.event)) details += ", in " + std::string(trace_.EventName(by.event));
     } else if (by.event != kNone) {
@@ -438,7 +449,12 @@ class Teller {
         if (!v.clocks.empty()) lines->AddWrapped(0, "     ", v.clocks);
         return;
       case VerdictKind::kMoreWork:
-        return lines->AddWrapped(0, "why  ", MoreWorkText(v) + (v.largest.empty() ? "" : ". The parts with growth:"));
+        if (IsUsualForSize(v))
+          return lines->AddWrapped(0, "why  ",
+                                   "usual for its size: " + SizeOfRouteText(trace_, v.of_route) +
+                                       (v.largest.empty() ? "" : ". The parts longer than usual for it:"));
+        return lines->AddWrapped(
+            0, "why  ", MoreWorkText(trace_, blame_, v) + (v.largest.empty() ? "" : ". The parts with growth:"));
       case VerdictKind::kDiffuse:
         return lines->AddWrapped(0, "why  ", "diffuse: no single part is outside its normal range. The largest:");
       case VerdictKind::kNotUnusual:
@@ -588,15 +604,19 @@ std::string SavingText(const Verdict& v, const Cause& cause) {
   if (cause.without_ns <= 0 || 4 * (v.latency_ns - cause.saving_ns) < 5 * cause.without_ns ||
       v.latency_ns / kMostTimes > cause.without_ns)
     return text;
-  return text + Format("; without it the request would be at most %.1f times as fast",
+  return text + Format("; if it took no time at all, the request would be at most %.1f times as fast",
                        static_cast<double>(v.latency_ns) / static_cast<double>(cause.without_ns));
 }
 
-std::string MoreWorkText(const Verdict& v) {
+std::string MoreWorkText(const Trace& trace, const RequestBlame& blame, const Verdict& v) {
   if (IsInMorePieces(v))
     return Format("the same work with %.3g times the usual %s, and no part stands out", v.more_factor,
                   v.more_of.c_str());
-  return Format("more work, not slower: %.3g times the usual %s", v.more_factor, v.more_of.c_str());
+  // Its own size against those of the route; a token's work is another, and its like may be those of its size.
+  const bool is_of_route = v.more_of == "size" && blame.token == kNone && v.level != Baseline::Level::kCell;
+  const std::string size = is_of_route ? SizeText(trace, blame.request) : "";
+  return Format("more work, not slower: %.3g times the usual %s", v.more_factor, v.more_of.c_str()) +
+         (size.empty() ? "" : " (" + size + ")");
 }
 
 std::string LikeText(const Verdict& v) {

@@ -58,7 +58,7 @@ std::string SavingText(const Verdict& verdict, const Cause& cause);
 inline constexpr char kWaitsForGpu[] = "waits for a GPU";
 // More work, not slower work, for a verdict with a `more_of`. More launches of a request as large as its baseline's are
 // the server's doing instead: it did the same work in more pieces, and no part stands out.
-std::string MoreWorkText(const Verdict& verdict);
+std::string MoreWorkText(const model::Trace& trace, const RequestBlame& blame, const Verdict& verdict);
 
 // Two remarks, each "" if it does not apply. LikeText: the requests of the baseline were slow, too, compared with the
 // median of all of the same route and size in the trace. MeanwhileText: many similar requests in flight lost half as

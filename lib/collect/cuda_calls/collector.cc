@@ -21,6 +21,7 @@
 #include "collect/cuda_calls/look_ups.h"
 #include "trace/process.h"
 #include "trace/profile_runs.h"
+#include "trace/rest.h"
 
 namespace pitot::cuda_calls {
 namespace {
@@ -58,13 +59,15 @@ struct Shared {
   }
   void Run() noexcept {
     pthread_setname_np(pthread_self(), "pitot-calls");
+    trace::Rest rest([](void* semaphore) { static_cast<base::Semaphore*>(semaphore)->Give(); }, &wake);
     while (!stop.load()) {
       try {
         Look();
       } catch (const std::exception&) {
         failed_looks.fetch_add(1, std::memory_order_relaxed);
       }
-      wake.AwaitUntil(base::ClockNs(CLOCK_MONOTONIC) + look_ns);
+      const int64_t now_ns = base::ClockNs(CLOCK_MONOTONIC);
+      wake.AwaitUntil(now_ns + (rest.May(now_ns) ? std::max(look_ns, trace::Rest::kLookNs) : look_ns));
     }
   }
 

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <new>
 #include <span>
 #include <string>
 #include <tuple>
 
+#include "trace/last_rows.h"
 #include "trace/names.h"
 
 namespace pitot::cuda_events {
@@ -56,6 +58,22 @@ void History::NameDevice(uint32_t device, const char* name) noexcept {
     std::strncpy(known.name, name, sizeof known.name - 1);
     return;
   }
+}
+
+void History::Add(const Span& span) noexcept {
+  spans_.Add(span);
+  if (!trace::AreLastRowsKept()) return;
+  const trace::LastWork row{span.begin_ns,    span.duration_ns,      0,
+                            span.device,      span.context,          span.stream,
+                            span.correlation, LastTextOf(span.name), static_cast<uint32_t>(GpuKind::kSpan)};
+  trace::AddLast({&row, 1});
+}
+
+uint32_t History::LastTextOf(uint32_t name) noexcept try {
+  const auto [text, is_new] = last_texts_.try_emplace(name, 0);
+  return is_new ? text->second = trace::LastText(trace::NameText(name)) : text->second;
+} catch (const std::bad_alloc&) {
+  return 0;
 }
 
 void History::AddTo(TraceBuilder& trace) const {

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 
 #include "base/mutex.h"
 #include "base/newest.h"
@@ -33,7 +34,7 @@ class History {
   // Throws bad_alloc.
   explicit History(uint64_t memory_bytes) : spans_(memory_bytes) {}
 
-  void Add(const Span& span) noexcept { spans_.Add(span); }
+  void Add(const Span& span) noexcept;
   void NameDevice(uint32_t device, const char* name) noexcept;
   // Copies the spans ending at `begin_ns` or later.
   void Keep(int64_t begin_ns) noexcept { spans_.Keep(begin_ns); }
@@ -47,7 +48,10 @@ class History {
     char name[96] = "";  // "": none
   };
 
+  uint32_t LastTextOf(uint32_t name) noexcept;
+
   base::Newest<Span> spans_;
+  std::unordered_map<uint32_t, uint32_t> last_texts_;  // by name: their numbers in the black box
   mutable base::Mutex mutex_;
   std::array<Device, kMaxContexts> devices_ PITOT_GUARDED_BY(mutex_);
 };

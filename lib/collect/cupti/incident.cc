@@ -12,34 +12,12 @@
 
 #include "base/clock.h"
 #include "base/message.h"
+#include "collect/cupti/memory_names.h"
 #include "collect/cupti/recording.h"
 #include "trace/names.h"
 
 namespace pitot::cupti {
 namespace {
-
-// Names of CUpti_ActivityMemoryKind.
-const char* MemoryName(uint32_t kind) {
-  switch (kind) {
-    case 1:
-      return "pageable";
-    case 2:
-      return "pinned";
-    case 3:
-      return "device";
-    case 4:
-      return "array";
-    case 5:
-      return "managed";
-    default:
-      return "memory";
-  }
-}
-
-// "pageable to device" from GpuRecord::detail.
-std::string CopyName(uint32_t detail) {
-  return std::string(MemoryName(detail >> 8 & 255)) + " to " + MemoryName(detail & 255);
-}
 
 // Adds records to a trace. Rows of the tables become rows of the trace when they are first needed.
 class RowAdder {

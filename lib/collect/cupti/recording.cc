@@ -386,6 +386,7 @@ void Recording::AddDecoded() {
     history_->Add(device(first), &decoded_[first], i - first);
     first = i;
   }
+  last_work_.Add(decoded_);
 }
 
 void Recording::DecodeAll(int64_t now_ns) {

@@ -23,6 +23,7 @@
 #include "collect/cupti/driver.h"
 #include "collect/cupti/engine.h"
 #include "collect/cupti/history.h"
+#include "collect/cupti/last_work.h"
 
 namespace pitot::cupti {
 
@@ -146,6 +147,7 @@ class Recording {
   Control* control_ = nullptr;  // the engine's: CUPTI may be in a callback forever
   std::unique_ptr<History> history_;
   Tables tables_;
+  LastWork last_work_{&tables_};
 
   // Used by the thread.
   ClockPairs pairs_;

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/host_counters.h"
 #include "base/message.h"
 #include "base/mutex.h"
 #include "base/one_in_process.h"
@@ -21,6 +22,8 @@
 #include "collect/host/history.h"
 #include "collect/host/prompt.h"
 #include "collect/host/sources.h"
+#include "trace/last_rows.h"
+#include "trace/rest.h"
 
 namespace pitot::host {
 namespace {
@@ -61,16 +64,28 @@ struct Shared {
   struct Written {
     int64_t at_ns = 0;
     double value = 0;
+    trace::LastCounter last;
   } written[kHostCounterCount];
   int64_t frequency_ns = 0;  // time of the last reading
   Rounds process_rounds, thread_rounds;
 
+  void Write(uint32_t counter, int64_t at_ns, double value);
   void LookAtProcess(int64_t now_ns);
   void Run() noexcept;
   void Keep(int64_t begin_ns, KeepFor what) noexcept;
 };
 
-// Writes each value if it changed, and once a second.
+// Writes the value if it changed, and once a second.
+void Shared::Write(uint32_t counter, int64_t at_ns, double value) {
+  Written& known = written[counter];
+  if (known.at_ns != 0 && known.value == value && at_ns - known.at_ns < kSecondNs) return;
+  known.at_ns = at_ns, known.value = value;
+  samples.push_back({at_ns, value, 0, counter});
+  const base::CounterName& what = kHostCounters[counter];
+  known.last.Note(
+      at_ns, value, [&] { return base::HostCounter(what); }, what.unit);
+}
+
 void Shared::LookAtProcess(int64_t now_ns) {
   const bool with_frequency = frequency_ns == 0 || now_ns - frequency_ns >= kSecondNs;
   std::optional<double> values[kHostCounterCount];
@@ -81,18 +96,16 @@ void Shared::LookAtProcess(int64_t now_ns) {
   if (!at_ns) return;
   if (with_frequency) frequency_ns = now_ns;
   for (uint32_t counter = 0; counter < kHostCounterCount; ++counter) {
-    const std::optional<double> value = values[counter];
-    Written& last = written[counter];
-    if (!value || (last.at_ns != 0 && last.value == *value && *at_ns - last.at_ns < kSecondNs)) continue;
-    last = {*at_ns, *value};
-    samples.push_back({*at_ns, *value, 0, counter});
+    if (values[counter]) Write(counter, *at_ns, *values[counter]);
   }
 }
 
 void Shared::Run() noexcept {
   pthread_setname_np(pthread_self(), "pitot-host");
+  trace::Rest rest([](void* of) { static_cast<base::Timer*>(of)->Wake(); }, timer.get());
   int64_t process_due_ns = timer->NowNs(), threads_due_ns = process_due_ns;
   uint32_t left_out = 0;
+  int64_t ran_ns = 0;  // when threads were last seen to run
   while (!stop.load(std::memory_order_acquire)) {
     const int64_t now_ns = timer->NowNs();
     samples.clear();
@@ -113,12 +126,17 @@ void Shared::Run() noexcept {
         const int64_t begin_ns = timer->NowNs();
         threads.Round(*timer, &samples);
         left_out = threads.left_out();
+        if (threads.has_run()) ran_ns = begin_ns;
         thread_rounds.dropped = threads.dropped();
         thread_rounds.Add(timer->NowNs() - begin_ns);
       }
     } catch (const std::exception&) {}
+    const int64_t end_ns = timer->NowNs();
+    const bool is_at_rest = rest.May(end_ns) && end_ns - ran_ns >= trace::Rest::kQuietNs;
+    Write(static_cast<uint32_t>(Counter::kRest), end_ns, is_at_rest ? static_cast<double>(trace::Rest::kLookNs) : 0);
     history.Commit(samples, process_rounds, thread_rounds, left_out);
-    if (!stop.load(std::memory_order_acquire)) timer->WaitUntil(std::min(process_due_ns, threads_due_ns));
+    const int64_t due_ns = is_at_rest ? end_ns + trace::Rest::kLookNs : std::min(process_due_ns, threads_due_ns);
+    if (!stop.load(std::memory_order_acquire)) timer->WaitUntil(due_ns);
   }
   const base::MutexLock lock(&threads_mutex);
   threads.Close();

@@ -15,7 +15,8 @@ constexpr size_t kMostFrequencies = 16;
 
 }  // namespace
 
-Sources::Sources(const std::string& root) : quota_(root), stat_(root + "/proc/stat") {
+Sources::Sources(const std::string& root)
+    : quota_(root), stat_(root + "/proc/stat"), memory_(root + "/proc/self/statm") {
   char text[256];
   const std::string schedstat = "/proc/self/schedstat";
   const bool has_schedstat = !File(root + schedstat).Read(text).empty();
@@ -90,6 +91,16 @@ std::optional<double> Sources::ReadStolen() const noexcept {
   const long per_second = sysconf(_SC_CLK_TCK);
   if (!ticks || per_second <= 0) return std::nullopt;
   return static_cast<double>(*ticks) * 1e9 / static_cast<double>(per_second);
+}
+
+// Reads proc(5): "SIZE RESIDENT ...", in pages.
+std::optional<double> Sources::ReadResident() const noexcept {
+  char text[128];
+  std::string_view said = memory_.Read(text);
+  TakeUntil(&said, ' ');
+  const auto pages = NumberAfter(said, "");
+  if (!pages) return std::nullopt;
+  return static_cast<double>(*pages) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace pitot::host

@@ -32,12 +32,14 @@ enum class Counter : uint8_t {
   kMemoryPressureFull,
   kCpuFrequency,
   kLeastCpuFrequency,
+  kResident,
+  kRest,  // the collector's own
 };
 inline constexpr base::CounterName kHostCounters[] = {
     base::kVoluntary,     base::kInvoluntary,       base::kMinorFaults,    base::kMajorFaults,
     base::kThrottledTime, base::kThrottledPeriods,  base::kStolenTime,     base::kCpuPressure,
     base::kIoPressure,    base::kIoPressureFull,    base::kMemoryPressure, base::kMemoryPressureFull,
-    base::kCpuFrequency,  base::kLeastCpuFrequency,
+    base::kCpuFrequency,  base::kLeastCpuFrequency, base::kResident,       base::kRest,
 };
 inline constexpr uint32_t kHostCounterCount = sizeof kHostCounters / sizeof *kHostCounters;
 
@@ -64,6 +66,7 @@ class Sources {
       take(Counter::kThrottledPeriods, static_cast<double>(throttled.periods));
     }
     ReadPressures(take);
+    if (const std::optional<double> bytes = ReadResident()) take(Counter::kResident, *bytes);
     double mean = 0, least = 0;
     if (!with_cpus) return;
     if (ReadFrequencies(&mean, &least)) {
@@ -88,6 +91,7 @@ class Sources {
   static ProcessUsage ReadProcessUsage() noexcept;
   bool ReadFrequencies(double* mean, double* least) const noexcept;
   std::optional<double> ReadStolen() const noexcept;
+  std::optional<double> ReadResident() const noexcept;
 
   template <class Take> void ReadProcess(Take take) const {
     const ProcessUsage usage = ReadProcessUsage();
@@ -109,7 +113,8 @@ class Sources {
   Quota quota_;
   std::vector<Pressure> pressures_;
   std::vector<File> frequencies_;
-  File stat_;  // /proc/stat
+  File stat_;    // /proc/stat
+  File memory_;  // /proc/self/statm
   long cpus_ = 0;
   std::vector<Source> all_;
 };

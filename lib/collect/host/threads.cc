@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -27,6 +28,8 @@ namespace {
 constexpr int64_t kRepeatNs = 100'000'000;
 // Reading a thread's values takes 1.3 us, with cold caches ten times that. A longer reading was held up.
 constexpr int64_t kPromptReadNs = 100'000;
+// A thread that stands is read after this part of the time that it has stood, and at least this often, ns.
+constexpr int64_t kStandingPart = 8, kMostPauseNs = 1'000'000'000;
 // For an incident no later round makes up for a lost reading.
 constexpr int kTriesForIncident = 5;
 
@@ -56,6 +59,7 @@ Threads::Threads(std::string root, uint32_t most, CpuReader read_cpu)
 void Threads::FindThreads() {
   for (Entry& entry : entries_) entry.was_seen = entry.is_at_work = false;
   left_out_ = 0;
+  size_t place = 0;  // both are in the order of numbers
   const trace::PinnedRings rings;
   for (trace::ThreadRing* ring : rings) {
     if (ring->state.load(std::memory_order_acquire) != trace::RingState::kLive) continue;
@@ -63,25 +67,25 @@ void Threads::FindThreads() {
     const bool is_inside = __atomic_load_n(&ring->open[0].begin, __ATOMIC_ACQUIRE) != 0 ||
                            __atomic_load_n(&ring->request, __ATOMIC_ACQUIRE) != 0 ||
                            __atomic_load_n(&ring->batch, __ATOMIC_ACQUIRE) != 0;
-    auto entry = std::find_if(entries_.begin(), entries_.end(),
-                              [&](const Entry& known) { return known.number == ring->number; });
-    if (entry == entries_.end()) {
+    while (place < entries_.size() && entries_[place].number < ring->number) ++place;
+    if (place == entries_.size() || entries_[place].number != ring->number) {
       if (entries_.size() == most_) {
         left_out_ += is_inside;
         continue;
       }
-      Adopt(ring);
-      entry = entries_.end() - 1;
+      Adopt(ring, place);
     }
-    entry->was_seen = true;
-    entry->is_at_work = is_inside || events != entry->events;
-    entry->events = events;
+    Entry& entry = entries_[place];
+    entry.was_seen = true;
+    entry.events = events;
+    entry.has_recorded = events != entry.events_before;
+    entry.is_at_work = is_inside || entry.has_recorded;
   }
   std::erase_if(entries_, [](const Entry& entry) { return !entry.was_seen; });
 }
 
-void Threads::Adopt(trace::ThreadRing* ring) {
-  Entry& entry = entries_.emplace_back();
+void Threads::Adopt(trace::ThreadRing* ring, size_t place) {
+  Entry& entry = *entries_.emplace(entries_.begin() + static_cast<std::ptrdiff_t>(place));
   entry.number = ring->number;
   entry.tid = ring->tid;
   entry.schedstat = File(root_ + "/proc/self/task/" + std::to_string(entry.tid) + "/schedstat");
@@ -117,6 +121,10 @@ void Threads::Look(Entry* entry, base::Timer& timer, std::vector<Sample>* sample
   if (!now_ns || cpu_ns < 0) return;
   const bool is_same = entry->at_ns != 0 && cpu_ns == entry->cpu_ns && delay_ns == entry->delay_ns;
   if (!is_same && entry->added_ns != entry->at_ns) add();
+  if (!is_same) {
+    entry->same_since_ns = *now_ns;
+    has_run_ = true;
+  }
   entry->at_ns = *now_ns;
   entry->cpu_ns = cpu_ns;
   entry->delay_ns = delay_ns;
@@ -148,10 +156,19 @@ void Threads::LookWell(const Entry& entry, base::Timer& timer, std::vector<Sampl
   add(kThreadMajorFaults, MajorFaultsOf(of_stat));
 }
 
+bool Threads::IsDue(const Entry& entry, int64_t now_ns) {
+  const int64_t stood_ns = entry.at_ns - entry.same_since_ns;
+  return entry.has_recorded || now_ns - entry.at_ns >= std::min(stood_ns / kStandingPart, kMostPauseNs);
+}
+
 void Threads::Round(base::Timer& timer, std::vector<Sample>* samples) {
   FindThreads();
+  const int64_t now_ns = timer.NowNs();
+  has_run_ = false;
   for (Entry& entry : entries_) {
-    if (entry.is_at_work) Look(&entry, timer, samples);
+    has_run_ |= entry.has_recorded;
+    entry.events_before = entry.events;
+    if (entry.is_at_work && IsDue(entry, now_ns)) Look(&entry, timer, samples);
   }
 }
 

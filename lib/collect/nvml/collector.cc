@@ -18,6 +18,7 @@
 #include "base/one_in_process.h"
 #include "base/patient_thread.h"
 #include "collect/nvml/history.h"
+#include "trace/rest.h"
 
 namespace pitot::nvml {
 namespace {
@@ -34,12 +35,14 @@ struct Shared {
   Shared(const NvmlOptions& options, Environment environment)
       : library(options.library != nullptr ? options.library : ""),
         period_ns(1'000'000'000 / options.rate_hz),
+        rests(environment.rests),
         timer(std::move(environment.timer)),
         history(options.memory_bytes, options.rate_hz),
         sampler(environment.own, options.rate_hz, timer.get(), &history) {}
 
   const std::string library;
   const int64_t period_ns;
+  const bool rests;
   const std::shared_ptr<base::Timer> timer;
   History history;
   Sampler sampler;  // used by the thread only
@@ -65,6 +68,7 @@ void Shared::Open() noexcept {
 }
 
 void Shared::Sample() noexcept {
+  trace::Rest rest([](void* of) { static_cast<base::Timer*>(of)->Wake(); }, timer.get());
   int64_t next_ns = timer->NowNs();
   uint64_t missed = 0;
   while (!stop.load(std::memory_order_acquire)) {
@@ -78,7 +82,10 @@ void Shared::Sample() noexcept {
       missed = static_cast<uint64_t>((now_ns - next_ns + period_ns - 1) / period_ns);
       next_ns += static_cast<int64_t>(missed) * period_ns;
     }
+    const bool is_at_rest = rests && rest.May(now_ns);
+    if (is_at_rest) next_ns = now_ns + trace::Rest::kLookNs;
     if (!stop.load(std::memory_order_acquire)) timer->WaitUntil(next_ns);
+    if (is_at_rest) next_ns = timer->NowNs();  // it may have been woken
   }
 }
 
@@ -191,6 +198,7 @@ Environment SystemEnvironment() {
   Environment environment;
   environment.timer = std::make_shared<base::SystemTimer>();
   environment.own = FindOwnProcess();
+  environment.rests = true;
   return environment;
 }
 

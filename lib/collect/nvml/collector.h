@@ -18,6 +18,7 @@ namespace pitot::nvml {
 struct Environment {
   std::shared_ptr<base::Timer> timer;
   OwnProcess own;
+  bool rests = false;  // it looks rarely while the host works at nothing (trace/rest.h)
   // How long Start waits for the driver's answer, and Stop for the thread to return from the driver; real time, ns.
   int64_t start_patience_ns = 10'000'000'000;
   int64_t stop_patience_ns = 2'000'000'000;

@@ -87,6 +87,7 @@ void History::SetDevices(std::vector<DeviceInfo> devices, uint32_t devices_left_
   const base::MutexLock lock(&mutex_);
   const size_t series = devices.size() * kCounterCount;
   overwritten_.assign(series, Sample{0, 0, 0, 0});
+  last_.assign(series, {});
   is_carried_.assign(series, 0);
   states_.assign(devices.size(), {});
   kept_states_ = states_;
@@ -97,6 +98,11 @@ void History::SetDevices(std::vector<DeviceInfo> devices, uint32_t devices_left_
 }
 
 void History::Commit(uint32_t device, std::span<const Sample> samples, const DeviceState& state) noexcept {
+  for (const Sample& sample : samples) {
+    const base::GpuCounterInfo& counter = base::kGpuCounters[sample.series % kCounterCount];
+    const auto name = [&] { return base::GpuCounterName(device, devices_[device].name, counter.name); };
+    last_[sample.series].Note(sample.at_ns, sample.value, name, counter.unit);
+  }
   const base::MutexLock lock(&mutex_);
   for (const Sample& sample : samples) {
     Sample& slot = ring_[written_ % capacity_];

@@ -17,6 +17,7 @@
 #include "collect/nvml/abi.h"
 #include "collect/nvml/counters.h"
 #include "pitot/extend/collector.h"
+#include "trace/last_rows.h"
 
 namespace pitot::nvml {
 
@@ -101,6 +102,8 @@ class History {
   const uint32_t rate_hz_;
   std::atomic<int64_t> call_since_ns_{0};
   std::atomic<uint32_t> call_{0};
+
+  std::vector<trace::LastCounter> last_;  // by series; the sampling thread's
 
   base::Mutex mutex_;
   std::unique_ptr<Sample[]> ring_ PITOT_GUARDED_BY(mutex_);

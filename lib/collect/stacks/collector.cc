@@ -23,6 +23,7 @@
 #include "pitot/stack.h"
 #include "trace/names.h"
 #include "trace/requests.h"
+#include "trace/rest.h"
 #include "trace/system_call.h"
 
 namespace pitot::stacks {
@@ -97,6 +98,7 @@ struct Shared {
   std::unordered_map<int64_t, Seen> seen;
   std::vector<int64_t> running;  // threads of this look
   Sample sample;
+  trace::Rest resting{[](void* timer) { static_cast<base::Timer*>(timer)->Wake(); }, environment.timer.get()};
 
   base::Mutex mutex;
   std::string refused PITOT_GUARDED_BY(mutex);          // why no stack can be had; "": they can
@@ -152,6 +154,7 @@ int64_t Shared::Look(int64_t now_ns) {
   const uint32_t found = environment.find_late(tids.data(), options.most_threads);
   if (found == 0) {
     if (late_since_ns != 0) EndLateness();
+    if (resting.May(now_ns)) return now_ns + trace::Rest::kLookNs;
     return now_ns + (trace::CountRequests().open != 0 ? kTickNs : kIdleTickNs);
   }
   if (late_since_ns == 0) late_since_ns = due_ns = now_ns;

@@ -5,6 +5,7 @@
 
 #include "pitot/collect/torch.h"
 #include "pitot/trace.h"
+#include "trace/clock.h"
 #include "trace/process.h"
 #include "trace/rings.h"
 
@@ -83,7 +84,9 @@ uint64_t HistoryBytes() noexcept {
   return bytes;
 }
 
-int64_t MemoryNow() noexcept { return g_is_os_clock ? trace::MonotonicNs() : static_cast<int64_t>(detail::Clock(0)); }
+int64_t MemoryNow() noexcept {
+  return g_is_os_clock ? trace::MonotonicNs() : static_cast<int64_t>(trace::NowTicks(false));
+}
 
 int64_t MemoryTime(uint64_t cycles) noexcept {
   return g_is_os_clock ? trace::MonotonicNs() : static_cast<int64_t>(cycles);

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "collect/cuda_events/rig.h"
+#include "fakes/own_box.h"
 #include "fakes/string_sink.h"
 #include "pitot/model/classes.h"
 #include "pitot/model/index.h"
@@ -82,6 +83,21 @@ TEST_CASE("a scope is on its stream as long as the GPU took from its first event
   CHECK(trace.devices[stream.device].ordinal == 1);
   CHECK(trace.strings[trace.devices[stream.device].name] == "Fake GPU");
   CHECK(host.cuda.broken_rules() == "");
+}
+
+TEST_CASE("a black box has the last spans", "[cuda_events]") {
+  const fakes::OwnBox box;
+  EventHost host;
+  REQUIRE(host.StartTiming());
+  host.Run("forward", 7 * kMs);
+  model::Trace trace;
+  REQUIRE(host.AwaitSpans("forward", 1, &trace));
+  const std::vector<fakes::OwnBox::Work> work = box.WorkNow();
+  const auto span = std::find_if(work.begin(), work.end(), [](const auto& one) { return one.name == "forward"; });
+  REQUIRE(span != work.end());
+  CHECK(span->row.kind == static_cast<uint32_t>(model::GpuKind::kSpan));
+  CHECK(span->row.device == 1);
+  CHECK(span->row.begin_ns == trace.gpu.begin_ns[EventHost::Find(trace, "forward")]);
 }
 
 TEST_CASE("a report without CUPTI has the GPU time of a batch by CUDA events, shared between its members",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The CUPTI collector in a recorder, over a CUPTI that needs no GPU.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -8,12 +9,18 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "collect/cupti/rig.h"
 #include "fakes/child.h"
+#include "fakes/own_box.h"
 #include "fakes/scale.h"
+#include "fakes/temp_directory.h"
+#include "fakes/wait_until.h"
+#include "session/post_mortem.h"
+#include "snapshot/box_reader.h"
 
 namespace {
 
@@ -114,6 +121,54 @@ TEST_CASE("a kernel is tied to its launch, and the launch to the scope's request
     CHECK_FALSE(host.cuda.IsEnabled(cupti::kConcurrentKernel));
     CHECK(host.cuda.callbacks_enabled() == 0);
   }
+}
+
+TEST_CASE("a black box has the last kernels, copies and sets", "[cupti]") {
+  const fakes::OwnBox box;
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({.name = "gemm", .duration_ns = 2000});
+  host.cuda.Run({.copy_bytes = 4096});
+  host.cuda.Run({.name = "gemm"});
+  host.Round();
+  const std::vector<fakes::OwnBox::Work> work = box.WorkNow();
+  REQUIRE(work.size() == 3);
+  CHECK(work[0].name == "gemm");
+  CHECK(work[0].row.kind == static_cast<uint32_t>(model::GpuKind::kKernel));
+  CHECK(work[0].row.stream == 7);
+  CHECK(work[1].name == "pageable to device");
+  CHECK(work[1].row.bytes == 4096);
+  CHECK(work[2].row.name == work[0].row.name);
+  const model::Trace trace = host.Incident();
+  CHECK(work[0].row.begin_ns == trace.gpu.begin_ns[Find(trace, "gemm")]);
+}
+
+TEST_CASE("in a black box a kernel is tied to its launch", "[cupti]") {
+  const fakes::TempDirectory directory;
+  const std::string path = directory.path() + "/boxes";
+  GpuHost host;
+  host.options.black_box_directory = path.c_str();
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({.name = "gemm"});
+  host.Round();
+  const std::vector<std::string> boxes = fakes::NamesIn(path);
+  REQUIRE(boxes.size() == 1);
+  const int fd = open((path + "/" + boxes[0]).c_str(), O_RDONLY | O_CLOEXEC);
+  model::Trace trace;
+  uint32_t kernel = kNone;
+  // The watcher has to see the first call of its kind.
+  CHECK(fakes::WaitUntil([&] {
+    pitot::snapshot::BoxReader reader;
+    REQUIRE(std::string(reader.Open(fd)) == "");
+    trace = pitot::session::TraceOf(&reader, 1 << 20, 64 << 20);
+    kernel = Find(trace, "gemm");
+    return kernel != kNone && trace.gpu.call[kernel] != kNone;
+  }));
+  close(fd);
+  CHECK(model::FindInconsistency(trace) == "");
+  REQUIRE(kernel != kNone);
+  REQUIRE(trace.gpu.call[kernel] != kNone);
+  CHECK(trace.strings[trace.calls.name[trace.gpu.call[kernel]]] == "cudaLaunchKernel");
 }
 
 TEST_CASE("a wait has its stream, by whatever handle, and a wait for a device its device", "[cupti]") {

@@ -2,6 +2,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <memory>
@@ -10,8 +11,10 @@
 #include <vector>
 
 #include "collect/host/rig.h"
+#include "fakes/own_box.h"
 #include "fakes/recording.h"
 #include "pitot/pitot.h"
+#include "trace/rest.h"
 #include "trace/usage.h"
 
 using fakes::HostRig;
@@ -82,6 +85,14 @@ int64_t ReadBusyCpu(int64_t) noexcept {
   return g_timer->NowNs();
 }
 
+// A host whose threads are on a CPU all the time.
+struct BusyRig : HostRig {
+  BusyRig() {
+    g_timer = timer.get();
+    environment.read_cpu = ReadBusyCpu;
+  }
+};
+
 // A machine with all sources.
 void Furnish(Machine* machine) {
   machine->Write("/proc/self/schedstat", "1 2 3\n");
@@ -128,6 +139,24 @@ TEST_CASE("pressures, throttling and clocks become counters of the host", "[host
   CHECK(trace.attributes.count("host.not_recorded") == 0);
   CHECK(trace.attributes.at("host.cpus") == std::to_string(sysconf(_SC_NPROCESSORS_ONLN)));
   CHECK_FALSE(trace.has_duplicate);
+}
+
+TEST_CASE("a black box has the host's memory and its other counters once a second", "[host]") {
+  const fakes::OwnBox box;
+  HostRig rig;
+  Furnish(&rig.machine);
+  rig.machine.Write("/proc/self/statm", "900 500 1 2 0 3 0\n");
+  REQUIRE(rig.Start().ok());
+  for (int pages = 501; pages <= 530; ++pages) {
+    REQUIRE(rig.timer->Pass(100 * kMs));
+    rig.machine.Write("/proc/self/statm", "900 " + std::to_string(pages) + " 1 2 0 3 0\n");
+  }
+  const auto values = box.ValuesNow();
+  const std::vector<double>& resident = values.at("host: resident memory, bytes");
+  CHECK(resident.size() == 3);
+  CHECK(resident.front() == 500.0 * static_cast<double>(sysconf(_SC_PAGESIZE)));
+  CHECK(resident.back() >= 518.0 * static_cast<double>(sysconf(_SC_PAGESIZE)));
+  CHECK(values.count("host: memory pressure (some), ns") == 1);
 }
 
 TEST_CASE("missing sources of a machine are named once, and are not an error", "[host]") {
@@ -246,9 +275,7 @@ TEST_CASE("threads at work are read once more for an incident, as fully as they 
 
 TEST_CASE("a reader held up before a thread's time does not date it to a moment before", "[host]") {
   const fakes::Recording recording;
-  HostRig rig;
-  g_timer = rig.timer.get();
-  rig.environment.read_cpu = ReadBusyCpu;
+  BusyRig rig;
   PITOT_SCOPE("at work");
   REQUIRE(rig.Start().ok());
   const int64_t first_ns = rig.timer->NowNs();
@@ -276,9 +303,7 @@ TEST_CASE("a reader held up before a thread's time does not date it to a moment 
 
 TEST_CASE("a thread is read up to five times for an incident", "[host]") {
   const fakes::Recording recording;
-  HostRig rig;
-  g_timer = rig.timer.get();
-  rig.environment.read_cpu = ReadBusyCpu;
+  BusyRig rig;
   rig.machine.Write("/proc/self/task/" + std::to_string(OwnTid()) + "/status", "voluntary_ctxt_switches:\t7\n");
   PITOT_SCOPE("at work");
   REQUIRE(rig.Start().ok());
@@ -336,6 +361,70 @@ TEST_CASE("an idle thread is not read", "[host]") {
   const Trace trace = rig.Ask(first_ns - 1);
 
   CHECK(trace.counters.at(OwnThread("on-CPU time")).samples == Samples{{first_ns, 0}});
+}
+
+TEST_CASE("a thread that stands for long is read less often, and at once when it records something", "[host]") {
+  const fakes::Recording recording;
+  const pitot::Batch batch = pitot::Batch::Begin("executor");  // the collector must not rest
+  HostRig rig;
+  REQUIRE(rig.Start().ok());
+  const int64_t first_ns = rig.timer->NowNs();
+  const auto readings = [&](int64_t from_ns) {
+    const Trace trace = rig.Ask(0);
+    const Samples& samples = trace.counters.at(OwnThread("on-CPU time")).samples;
+    return std::count_if(samples.begin(), samples.end(), [=](const auto& sample) { return sample.first > from_ns; });
+  };
+  REQUIRE(rig.timer->Pass(20 * kSecond));
+  CHECK(readings(first_ns + 10 * kSecond) == 10);
+
+  const int64_t recorded_ns = rig.timer->NowNs();
+  PITOT_INSTANT("recorded");
+  rig.cpu_ns = 5;
+  REQUIRE(rig.timer->Pass(20 * kMs));
+  CHECK(readings(recorded_ns) == 1);
+  REQUIRE(rig.timer->Pass(60 * kMs));
+  rig.cpu_ns = 6;  // without a record: it has stood for a short time only
+  REQUIRE(rig.timer->Pass(20 * kMs));
+  CHECK(readings(recorded_ns) == 3);  // with the last of the equal ones
+}
+
+TEST_CASE("the collector rests while the host works at nothing, and says so", "[host]") {
+  const fakes::Recording recording;
+  HostRig rig;
+  Furnish(&rig.machine);
+  PITOT_INSTANT("a ring is made");
+  REQUIRE(rig.Start().ok());
+  const int64_t begin_ns = rig.timer->NowNs();
+  REQUIRE(rig.timer->Pass(9 * kSecond));
+  const Trace trace = rig.Ask(begin_ns);
+  const Samples rest = trace.counters.at("host: length of a rest").samples;
+  CHECK(rest == Samples{{begin_ns, 0},
+                        {begin_ns + kSecond, 2e9},
+                        {begin_ns + 3 * kSecond, 2e9},
+                        {begin_ns + 5 * kSecond, 2e9},
+                        {begin_ns + 7 * kSecond, 2e9},
+                        {begin_ns + 9 * kSecond, 2e9}});
+
+  rig.timer->Set(begin_ns + 9 * kSecond + 500 * kMs);
+  const pitot::Request request = pitot::Request::Begin("/a");
+  pitot::trace::WakeResting();  // as the watcher does
+  REQUIRE(fakes::WaitUntil([&] {
+    const Samples now = rig.Ask(begin_ns).counters.at("host: length of a rest").samples;
+    return now.back() == std::pair(begin_ns + 9 * kSecond + 500 * kMs, 0.0);
+  }));
+  REQUIRE(rig.timer->Pass(5 * kSecond));
+  CHECK(rig.Ask(begin_ns).counters.at("host: length of a rest").samples.back().second == 0);
+}
+
+TEST_CASE("the collector does not rest while a thread runs in a scope", "[host]") {
+  const fakes::Recording recording;
+  BusyRig rig;
+  PITOT_SCOPE("at work");
+  REQUIRE(rig.Start().ok());
+  const int64_t begin_ns = rig.timer->NowNs();
+  REQUIRE(rig.timer->Pass(5 * kSecond));
+
+  CHECK(rig.Ask(begin_ns).counters.at("host: length of a rest").samples.back().second == 0);
 }
 
 TEST_CASE("a kernel without schedstat still has on-CPU time", "[host]") {
@@ -403,6 +492,8 @@ TEST_CASE("a ring without the window's beginning is reported", "[host]") {
   HostRig rig;
   Furnish(&rig.machine);
   rig.options.memory_bytes = 64 << 10;
+  const fakes::Recording recording;
+  const pitot::Batch batch = pitot::Batch::Begin("executor");  // the collector must not rest
   REQUIRE(rig.Start().ok());
   const int64_t begin_ns = rig.timer->NowNs() - 1;
   for (int i = 0; i < 600; ++i) {

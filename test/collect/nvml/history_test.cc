@@ -5,10 +5,12 @@
 
 #include <catch2/catch.hpp>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "collect/nvml/counter_trace.h"
+#include "fakes/own_box.h"
 
 namespace {
 
@@ -50,6 +52,18 @@ TEST_CASE("an overwritten value still holds at a window's beginning", "[nvml]") 
   CHECK(trace.Of("temperature").samples == Samples{{begin_ns, 61}});
   CHECK(trace.Of("power").samples.front() == std::pair<int64_t, double>(begin_ns, 10));
   CHECK(trace.attributes.count("nvml.overwritten") == 0);
+}
+
+TEST_CASE("a black box has each counter of a GPU once a second", "[nvml]") {
+  const fakes::OwnBox box;
+  OneGpu gpu;
+  for (int i = 0; i <= 2000; ++i) gpu.Write(Counter::kPower, kStart + i * kStep, i);
+  gpu.Write(Counter::kTemperature, kStart + 5 * kStep, 61);
+  const auto values = box.ValuesNow();
+  REQUIRE(values.size() == 2);
+  const std::string prefix = "GPU 0 (NVIDIA Fake 80GB): ";
+  CHECK(values.at(prefix + "power, W") == std::vector<double>{0, 1000, 2000});
+  CHECK(values.at(prefix + "temperature, C") == std::vector<double>{61});
 }
 
 TEST_CASE("a full ring of one counter has its newest samples, in order", "[nvml]") {

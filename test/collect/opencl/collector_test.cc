@@ -634,7 +634,7 @@ TEST_CASE("nothing is recorded between Pause and Resume, and the incident says s
   program.Release(made);
 }
 
-TEST_CASE("of many pauses the oldest become one", "[opencl]") {
+TEST_CASE("the oldest of many pauses become one", "[opencl]") {
   Rig rig;
   for (int i = 0; i < 100; ++i) {
     REQUIRE(rig.host.recorder.Pause("opencl").ok());

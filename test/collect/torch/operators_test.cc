@@ -197,7 +197,7 @@ TEST_CASE("shapes are recorded for incidents and at a depth fixed by the host, n
 TEST_CASE("no operator is lost or recorded twice while shapes are switched on and off", "[torch]") {
   TorchHost host(Depth::kScopes, {.shapes = true, .memory = false});
   host.options.max_ring_bytes = 4 << 20;
-  host.options.memory_budget_bytes = 64 << 20;
+  host.options.memory_budget_bytes = 128 << 20;
   REQUIRE(host.Start());
   auto made = pitot::MakeTorchCollector(host.torch_options);
   pitot::Collector* const collector = made.get();

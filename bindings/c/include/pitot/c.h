@@ -92,6 +92,10 @@ enum {
 typedef int32_t pitot_language;
 enum { PITOT_LANGUAGE_CPP = 0, PITOT_LANGUAGE_C = 1, PITOT_LANGUAGE_PYTHON = 2 };
 
+// Ends of the process that are handled, as in pitot::Ends. Since revision 8.
+typedef int32_t pitot_ends;
+enum { PITOT_ENDS_NONE = 0, PITOT_ENDS_SHUTDOWN = 1, PITOT_ENDS_CRASH = 2, PITOT_ENDS_ALL = 3 };
+
 // Fields as in pitot::Options, which explains each, with its limits and its default.
 typedef struct pitot_options {
   uint32_t size;
@@ -118,6 +122,9 @@ typedef struct pitot_options {
   pitot_language language;           // by default PITOT_LANGUAGE_C
   uint32_t accept_unsafe_directory;  // 0 or 1
   uint64_t max_grown_ring_bytes;
+  pitot_ends handle_ends;
+  uint32_t end_grace_ms;
+  const char* black_box_directory;  // NULL or "": none
 } pitot_options;
 // Fills in the defaults; `size` is sizeof(pitot_options).
 PITOT_C_API void pitot_options_init(pitot_options* options, size_t size);
@@ -418,11 +425,46 @@ typedef struct pitot_stats {
   uint64_t findings_left_out;
   uint64_t samples_learned;
   uint64_t samples_failed;
+  // Since revision 8: the other parts of the budget, as in pitot::MemorySplit, and what collectors hold.
+  uint64_t judging_bytes;
+  uint64_t learned_bytes;
+  uint64_t collectors_bytes;
+  uint64_t own_bytes;
+  uint64_t collector_bytes;  // above collectors_bytes: on top of the budget
 } pitot_stats;
 // Fills in as much as `size` has room for; fields unknown to the library are zero.
 // Errors: PITOT_INVALID_ARGUMENT.
 PITOT_C_API pitot_status pitot_recorder_stats(pitot_recorder* recorder, pitot_stats* stats, char* message,
                                               size_t message_size);
+
+// Numbers that never change, as in pitot::HealthState. Since revision 8.
+typedef int32_t pitot_health_state;
+enum {
+  PITOT_HEALTH_UNKNOWN = 0,      // no recorder runs
+  PITOT_HEALTH_IDLE = 1,         // no request and no batch is open
+  PITOT_HEALTH_PROGRESSING = 2,  // all open requests make progress
+  PITOT_HEALTH_SLOW = 3,         // most open requests are late; or one makes no progress, while others of its route do
+  PITOT_HEALTH_STALLED = 4       // a request makes no progress, nor does any other of its route; or a batch
+};
+
+// Fields as in pitot::Health. Set `size` to sizeof(pitot_health) before the call. Since revision 8.
+typedef struct pitot_health {
+  uint32_t size;
+  pitot_health_state state;
+  uint32_t requests_open;
+  uint32_t requests_waiting;
+  uint64_t request;
+  uint64_t open_ms;
+  uint64_t quiet_ms;
+  char route[128];
+  char stage[128];
+  char text[384];
+} pitot_health;
+// Whether requests make progress, for a probe. `stalled_after_ms` is longer than the longest time of a healthy request
+// without any; 10000 is usual. Fills in as much as `size` has room for. Since revision 8.
+// Errors: PITOT_INVALID_ARGUMENT.
+PITOT_C_API pitot_status pitot_recorder_health(pitot_recorder* recorder, uint32_t stalled_after_ms,
+                                               pitot_health* health, char* message, size_t message_size);
 
 // An incident as the host sees it. Everything lives for the call. The library fills it: read only fields within `size`,
 // which is at least the size in this header unless the library is older.
@@ -451,10 +493,11 @@ typedef void (*pitot_incident_function)(void* context, const pitot_incident* inc
 // must live as long as the process (a thread that hangs in it outlives the recorder).
 PITOT_C_API pitot_status pitot_recorder_on_incident(pitot_recorder* recorder, pitot_incident_function function,
                                                     void* context, char* message, size_t message_size);
-// The same, but when all of an incident's files are on disk and it was judged; `status` has the reason if a file or the
-// verdict is missing. Without a judge (pitot_recorder_add_why) it comes with the last file. It comes after
-// pitot_recorder_on_incident's function, also for an incident that could not be written. A slow one delays the next
-// verdicts. Since revision 8.
+// The same, but when an incident was judged and its files are on disk; `status` has the reason if a file or the verdict
+// is missing. In a storm, a repeat no worse than an earlier incident with its verdict has only the dump, verdict.json
+// and a short report.txt by then, and gets its other files later. Without a judge (pitot_recorder_add_why) it comes
+// with the last file. It comes after pitot_recorder_on_incident's function, also for an incident that could not be
+// written. A slow one delays the next verdicts. Since revision 8.
 PITOT_C_API pitot_status pitot_recorder_on_verdict(pitot_recorder* recorder, pitot_incident_function function,
                                                    void* context, char* message, size_t message_size);
 

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/box_incidents.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cli/command.h"
+#include "cli/files.h"
+#include "session/incident_directory.h"
+#include "session/kernel_view.h"
+
+namespace pitot::cli {
+namespace {
+
+// A host's defaults are bounded by its budget; a tool takes what is there.
+constexpr uint64_t kMostWords = uint64_t{1} << 27, kMostRowBytes = uint64_t{4} << 30;
+
+class NoThrottle final : public session::Throttle {
+  bool Proceed() noexcept override { return true; }
+};
+
+int WriteIncident(session::FoundBox* box, const model::Trace& trace, const std::string& output,
+                  std::unique_ptr<Serializer> more) {
+  const std::string& own = box->reader().facts().incident_directory;
+  session::IncidentDirectory directory;
+  NoThrottle throttle;
+  std::string written;
+  Status status = directory.Open(!output.empty() ? output : !own.empty() ? own : ".", session::DirectoryTrust::kOwn);
+  if (status.ok()) status = session::WritePostMortem(trace, 0, &directory, &throttle, &written, std::move(more));
+  if (!status.ok()) {
+    Complain(absl::StrCat(box->path(), ": ", status.message(), "; name another folder by -o"));
+    return kNotWritten;
+  }
+  const std::string detail(trace.strings[trace.firings.front().detail]);
+  Print(absl::StrCat(detail, "\n  its last seconds: ", written, "\n"));
+  return kDone;
+}
+
+}  // namespace
+
+int RecoverBox(session::FoundBox* box, const std::string& output, AfterIt after) {
+  const int written = WriteIncident(box, session::TraceOf(&box->reader(), kMostWords, kMostRowBytes), output, nullptr);
+  if (written == kDone && after == AfterIt::kRemove) box->Remove();
+  return written;
+}
+
+int WriteWedged(session::FoundBox* box, const session::Wedge& wedge, int64_t pid, const std::string& output) {
+  // First: it may go on meanwhile.
+  session::KernelView view;
+  if (pid != 0)
+    view = session::ViewOf(pid);
+  else
+    view.problem = "its process is not seen from here: share the namespace of processes";
+  box->reader().ExpectGrowth();
+  const model::Trace trace = session::TraceOfWedged(&box->reader(), wedge, view, kMostWords, kMostRowBytes);
+  return WriteIncident(box, trace, output, session::MakeThreadsFile(&view));
+}
+
+}  // namespace pitot::cli

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/health.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "cli/command.h"
+#include "cli/command_line.h"
+#include "cli/files.h"
+#include "session/health.h"
+#include "session/post_mortem.h"
+
+namespace pitot::cli {
+namespace {
+
+using nlohmann::ordered_json;
+using session::FoundBox;
+
+struct HealthOptions {
+  std::string boxes;
+  double stalled_after_s = 10;
+  std::string fail_when = "stalled";
+  bool json = false;
+};
+
+ordered_json JsonOf(const snapshot::BoxFacts& facts, const pitot::Health& health) {
+  ordered_json json{{"process", facts.process_name},
+                    {"pid", facts.pid},
+                    {"state", HealthStateName(health.state)},
+                    {"requests_open", health.requests_open},
+                    {"requests_waiting", health.requests_waiting},
+                    {"quiet_ms", health.quiet_ms},
+                    {"text", health.text}};
+  if (health.request == 0) return json;
+  json["request"] = absl::StrFormat("%016x", health.request);
+  json["route"] = health.route;
+  json["stage"] = health.stage;
+  json["open_ms"] = health.open_ms;
+  return json;
+}
+
+// The worst of all living processes in the folder.
+int AskHealth(const HealthOptions& options) {
+  session::HealthLimits limits;
+  limits.stalled_after_ns = static_cast<uint64_t>(options.stalled_after_s * 1e9);
+  const HealthState bad = options.fail_when == "slow" ? HealthState::kSlow : HealthState::kStalled;
+  HealthState worst = HealthState::kUnknown;
+  bool is_any_alive = false;
+  ordered_json all = ordered_json::array();
+  for (const std::string& path : session::BoxesIn(options.boxes)) {
+    FoundBox box(path);
+    const FoundBox::Life life = box.Peek();
+    if (life == FoundBox::Life::kBroken) Complain(path + ": " + box.why());
+    if (life == FoundBox::Life::kDead)
+      Complain(path + ": its process is dead; see `pitot recover --post-mortem " + options.boxes + "`");
+    if (life != FoundBox::Life::kAlive) continue;
+    const snapshot::BoxFacts& facts = box.reader().facts();
+    const pitot::Health health = session::HealthIn(&box.reader(), limits).health;
+    worst = std::max(worst, health.state);
+    is_any_alive = true;
+    if (options.json)
+      all.push_back(JsonOf(facts, health));
+    else
+      Print(absl::StrFormat("%s (process %d) is %s\n", facts.process_name, facts.pid, health.text));
+  }
+  if (options.json) Print(all.dump(2) + "\n");
+  if (!is_any_alive) Complain("no black box of a living process in " + options.boxes);
+  if (worst == HealthState::kUnknown) return kUnreadable;
+  return worst >= bad ? kNothingFound : kDone;
+}
+
+}  // namespace
+
+void AddHealth(CommandLine& line) {
+  auto options = std::make_shared<HealthOptions>();
+  const Command command =
+      line.Command("health", "Says whether the requests of living processes make progress, by their black boxes");
+  command.Add("boxes", &options->boxes, "The folder of their black boxes, or one black box").Required();
+  command
+      .Add("--stalled-after", &options->stalled_after_s, "Seconds without progress of a request, until it is stalled")
+      .ShowDefault()
+      .Number(0.001, 1e6);
+  command.Add("--fail-when", &options->fail_when, "What exit code 1 stands for")
+      .ShowDefault()
+      .OneOf({"slow", "stalled"});
+  command.AddFlag("--json", &options->json, "For programs");
+  command.Footer(
+      "Exit codes, for a probe: 0 idle, progressing or slow; 1 stalled (with --fail-when slow: or slow); 3 no process "
+      "there is alive, or nothing is known of its requests; see `pitot --help` for others.");
+  command.Run([options] { return AskHealth(*options); });
+}
+
+}  // namespace pitot::cli

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/black_box.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string_view>
+#include <utility>
+
+#include "base/message.h"
+#include "base/text.h"
+#include "ends/death_note.h"
+#include "pitot/version.h"
+#include "session/incident_directory.h"
+#include "session/memory_budget.h"
+#include "session/process_facts.h"
+#include "trace/bus_guard.h"
+#include "trace/last_rows.h"
+#include "trace/names.h"
+#include "trace/parent_only.h"
+#include "trace/requests.h"
+#include "trace/rings.h"
+
+namespace pitot::session {
+namespace {
+
+using base::Error;
+
+// In a tmpfs, one black box takes at most one in so many of the free bytes: others need them, too.
+constexpr uint64_t kFreePerBox = 2;
+
+constexpr int64_t kSitesNs = 50'000'000;  // between two looks for new sites
+
+// ---- The end of a process that nobody stops. ------------------------------------------------------------------------
+
+// `exit` with a running recorder is no death to be looked into: the file goes. One recorder runs at a time.
+struct AtExit {
+  std::atomic<trace::BoxHeader*> header{nullptr};
+  std::atomic<pid_t> pid{0};
+  char path[1280] = {};
+};
+constinit AtExit g_at_exit;
+
+void OnExit(int, void*) {
+  trace::BoxHeader* const header = g_at_exit.header.exchange(nullptr);
+  if (header == nullptr || g_at_exit.pid.load() != getpid()) return;
+  header->state.store(trace::BoxState::kEnded, std::memory_order_release);
+  unlink(g_at_exit.path);
+}
+
+void NoteForExit(trace::BoxHeader* header, const std::string& path) {
+  static const bool is_registered = on_exit(OnExit, nullptr) == 0;
+  if (!is_registered || path.size() >= sizeof g_at_exit.path) return;
+  std::memcpy(g_at_exit.path, path.c_str(), path.size() + 1);
+  g_at_exit.pid.store(getpid());
+  g_at_exit.header.store(header);
+}
+
+template <size_t kSize> void Copy(std::string_view text, char (&out)[kSize]) { out[text.copy(out, kSize - 1)] = '\0'; }
+
+uint64_t MostBytes(const MemorySplit& split) { return split.rings + split.requests_and_names; }
+
+// Why a tmpfs is not to be used, which takes memory of others; "": it is, or it is none.
+std::string DoubtAboutRoom(const std::string& directory, uint64_t bytes) {
+  struct statfs system {};
+  if (statfs(directory.c_str(), &system) != 0 || system.f_type != TMPFS_MAGIC) return "";
+  const uint64_t free = static_cast<uint64_t>(system.f_bavail) * static_cast<uint64_t>(system.f_bsize);
+  if (free / kFreePerBox >= bytes) return "";
+  char text[160];
+  std::snprintf(text, sizeof text, "it has %.0f MiB free, and %.0f are needed (a half stays for others)",
+                static_cast<double>(free) / (1 << 20), static_cast<double>(bytes * kFreePerBox) / (1 << 20));
+  return text;
+}
+
+}  // namespace
+
+Status BlackBox::Begin(const OwnedOptions& options, const MemorySplit& split, bool slow_clock,
+                       const trace::ClockReading& start) {
+  if (options.black_box_directory.empty()) return {};
+  if (!trace::MakeParentOnly())
+    return Status(StatusCode::kUnavailable, "no black box: the kernel is older than Linux 4.14");
+  const std::string& directory = options.black_box_directory;
+  if (Status s = MakeFile(options); !s.ok()) return s;
+  if (const std::string doubt = DoubtAboutRoom(directory, MostBytes(split)); !doubt.empty()) {
+    End();
+    return Error(StatusCode::kUnavailable, "no black box in %s: %s. Name another Options::black_box_directory",
+                 directory.c_str(), doubt.c_str());
+  }
+  box_.reset(new (std::nothrow) trace::Box(fd_, MostBytes(split)));
+  if (box_ == nullptr || !box_->Begin() || !trace::WriteNamesTo(box_.get()) || !sites_.Begin(box_.get()) ||
+      !trace::WriteLastRowsTo(box_.get(), BoxRowBytes(options.values))) {
+    const int error = errno;
+    End();
+    return Error(StatusCode::kUnavailable, "no black box in %s: %s", directory.c_str(),
+                 base::SystemText(error).c_str());
+  }
+  note_ = box_->TakePart(sizeof(ends::DeathNote), sizeof(ends::DeathNote), &box_->header()->death_note);
+  if (note_ != nullptr) ends::SetDeathNote(new (note_) ends::DeathNote{});
+  slow_clock_ = slow_clock;
+  pages_lost_before_ = trace::PagesLost();
+  WriteHeader(options, slow_clock, start);
+  NoteForExit(box_->header(), path_);
+  return {};
+}
+
+Status BlackBox::MakeFile(const OwnedOptions& options) {
+  const std::string& directory = options.black_box_directory;
+  const auto fail = [&](const char* what) {
+    return Error(StatusCode::kUnavailable, "no black box: cannot %s %s: %s", what, directory.c_str(),
+                 base::SystemText(errno).c_str());
+  };
+  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) return fail("create");
+  const std::string doubt = options.values.accept_unsafe_directory ? "" : DoubtAbout(directory);
+  if (!doubt.empty())
+    return Error(StatusCode::kUnavailable, "no black box: %s is not safe: %s", directory.c_str(), doubt.c_str());
+  path_ = directory + "/" + OwnBoxName();
+  unlink(path_.c_str());  // of this process: an earlier recorder's
+  fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd_ < 0) {
+    path_.clear();
+    return fail("create a file in");
+  }
+  // The lock says that this process lives: a child does not inherit it, and the kernel releases it.
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  if (fcntl(fd_, F_SETLK, &lock) == 0) return {};
+  const Status status = fail("lock a file in");
+  End();
+  return status;
+}
+
+void BlackBox::WriteHeader(const OwnedOptions& options, bool slow_clock, const trace::ClockReading& start) noexcept {
+  trace::BoxHeader* const header = box_->header();
+  std::memcpy(header->magic, trace::kBoxMagic, sizeof header->magic);
+  header->version = trace::kBoxVersion;
+  header->bytes = sizeof *header;
+  header->is_clock_slow = slow_clock ? 1 : 0;
+  Copy(PITOT_VERSION_STRING, header->library);
+  header->pid = getpid();
+  header->process_start = ProcessStart(getpid());
+  header->process_space = ProcessSpace();
+  Copy(BootId(), header->boot_id);
+  Copy(options.process_name, header->process_name);
+  Copy(options.incident_directory, header->incident_directory);
+  header->start = start;
+  header->state.store(trace::BoxState::kRecording, std::memory_order_release);
+}
+
+void BlackBox::Look(const IncidentCounts& counts) noexcept {
+  if (box_ == nullptr) return;
+  const trace::ClockReading now = trace::ReadClocks(slow_clock_);
+  if (now.monotonic_ns - sites_looked_ns_ >= kSitesNs) {
+    sites_looked_ns_ = now.monotonic_ns;
+    try {
+      sites_.Look(trace::PinnedRings());
+    } catch (const std::bad_alloc&) {
+      // The next look tries again.
+    }
+    rings_outside_ = trace::CountRings().outside_box;
+    NoteRoutes();
+  }
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  Stats stats{};
+  counts.CopyTo(&stats);
+  const trace::RequestCounts requests = trace::CountRequests();
+  // In turns: whoever finds one half written has the other.
+  trace::BoxPulse& pulse = box_->header()->pulse[turns_ % 2];
+  static_cast<void>(pulse.turn.exchange(2 * turns_ + 1, std::memory_order_acq_rel));  // nothing below comes before
+  pulse.ticks.store(now.ticks, kRelaxed);
+  pulse.monotonic_ns.store(static_cast<uint64_t>(now.monotonic_ns), kRelaxed);
+  pulse.realtime_ns.store(static_cast<uint64_t>(now.realtime_ns), kRelaxed);
+  pulse.boottime_ns.store(static_cast<uint64_t>(now.boottime_ns), kRelaxed);
+  pulse.triggers_fired.store(stats.triggers_fired, kRelaxed);
+  pulse.incidents_written.store(stats.incidents_written, kRelaxed);
+  pulse.requests_begun.store(requests.begun, kRelaxed);
+  pulse.requests_finished.store(requests.finished, kRelaxed);
+  pulse.rings_outside.store(rings_outside_, kRelaxed);
+  pulse.pages_lost.store(trace::PagesLost() - pages_lost_before_, kRelaxed);
+  pulse.open_batches.store(trace::CountOpenBatches(), kRelaxed);
+  pulse.turn.store(2 * ++turns_, std::memory_order_release);
+}
+
+void BlackBox::NoteRoutes() noexcept {
+  static_assert(trace::kBoxRoutes == trace::kMaxRoutes);
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  for (uint32_t i = 0; i < trace::kBoxRoutes; ++i) {
+    const trace::RouteProgress progress = trace::ProgressOfRoute(i);
+    box_->header()->routes[i].name.store(progress.name, kRelaxed);
+    box_->header()->routes[i].ok_ticks.store(progress.ok_ticks, kRelaxed);
+  }
+}
+
+void BlackBox::End() noexcept {
+  if (box_ != nullptr) {
+    g_at_exit.header.store(nullptr);
+    trace::WriteNamesTo(nullptr);
+    trace::WriteLastRowsTo(nullptr, 0);
+    if (note_ != nullptr) {
+      ends::SetDeathNote(nullptr);
+      box_->Leave(std::exchange(note_, nullptr));
+    }
+    if (box_->header() != nullptr) box_->header()->state.store(trace::BoxState::kEnded, std::memory_order_release);
+  }
+  if (!path_.empty()) unlink(path_.c_str());
+  path_.clear();
+  box_.reset();
+  if (fd_ >= 0) close(std::exchange(fd_, -1));
+}
+
+}  // namespace pitot::session

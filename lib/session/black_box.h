@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The black box of a running recorder: makes its file, has the rings, requests and names lie in it, and tells it the
+// time. post_mortem.h finds the files of others, tells the dead from the living, and reads them.
+#ifndef PITOT_LIB_SESSION_BLACK_BOX_H_
+#define PITOT_LIB_SESSION_BLACK_BOX_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "pitot/stats.h"
+#include "pitot/status.h"
+#include "session/incident_counts.h"
+#include "session/options.h"
+#include "snapshot/site_log.h"
+#include "trace/box.h"
+#include "trace/clock.h"
+
+namespace pitot::session {
+
+class BlackBox {
+ public:
+  BlackBox() = default;
+  ~BlackBox() { End(); }
+  BlackBox(const BlackBox&) = delete;
+  BlackBox& operator=(const BlackBox&) = delete;
+
+  // Makes the file. If there can be none, the recorder goes on without, and the status says why; ok also if none is
+  // wanted. Before OpenRequests and OpenRings. May throw bad_alloc.
+  Status Begin(const OwnedOptions& options, const MemorySplit& split, bool slow_clock,
+               const trace::ClockReading& start);
+  // Null: there is none.
+  trace::Box* box() const noexcept { return box_.get(); }
+
+  // The watcher's, each round: tells the file the time and the counts, and now and then the sites that are new.
+  // Cost: some us.
+  void Look(const IncidentCounts& counts) noexcept;
+
+  // Nothing lies in the file any more. Removes it: a recorder that was stopped leaves none. Idempotent.
+  void End() noexcept;
+
+ private:
+  Status MakeFile(const OwnedOptions& options);
+  void NoteRoutes() noexcept;
+  void WriteHeader(const OwnedOptions& options, bool slow_clock, const trace::ClockReading& start) noexcept;
+
+  int fd_ = -1;
+  std::string path_;
+  std::unique_ptr<trace::Box> box_;
+  snapshot::SiteLog sites_;
+  void* note_ = nullptr;  // ends::DeathNote, in the file
+  bool slow_clock_ = false;
+  uint64_t turns_ = 0;  // of the pulse
+  int64_t sites_looked_ns_ = 0;
+  uint32_t rings_outside_ = 0;  // at that look
+  uint64_t pages_lost_before_ = 0;
+};
+
+}  // namespace pitot::session
+
+#endif  // PITOT_LIB_SESSION_BLACK_BOX_H_

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/health.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/columns.h"
+#include "trace/clock.h"
+
+namespace pitot::session {
+namespace {
+
+using snapshot::OpenSign;
+using snapshot::Signs;
+
+uint64_t Since(uint64_t ticks, const Signs& signs) { return signs.now_ticks > ticks ? signs.now_ticks - ticks : 0; }
+
+// The newest sign of each route that counts for its other requests.
+std::unordered_map<uint32_t, uint64_t> RoutesProgress(const Signs& signs, uint64_t first_part_ticks) {
+  std::unordered_map<uint32_t, uint64_t> newest;
+  for (const trace::RouteProgress& route : signs.routes) newest[route.name] = route.ok_ticks;
+  for (const OpenSign& request : signs.requests) {
+    if (request.sign_ticks < request.begin_ticks + first_part_ticks) continue;
+    uint64_t& ticks = newest[request.route];
+    ticks = std::max(ticks, request.sign_ticks);
+  }
+  return newest;
+}
+
+// Numbers of a black box may be anything.
+double Bounded(double value) { return std::clamp(value, 0.0, 1e18); }
+
+// 1 if the box says nothing sensible.
+double TicksPerNsOf(const snapshot::BoxFacts& facts, const trace::ClockReading& now) {
+  constexpr double kLeast = 0.001, kMost = 1000;
+  const double ticks_per_ns = trace::ClockMap{facts.start, now}.TicksPerNs();
+  return ticks_per_ns >= kLeast && ticks_per_ns <= kMost ? ticks_per_ns : 1;
+}
+
+struct Found {
+  HealthState state = HealthState::kIdle;
+  const OpenSign* request = nullptr;
+  uint64_t sign_ticks = 0;
+};
+
+void Worsen(HealthState state, const OpenSign& request, Found* found) {
+  if (state < found->state) return;
+  if (state == found->state && found->request != nullptr && found->sign_ticks <= request.sign_ticks) return;
+  *found = {state, &request, request.sign_ticks};
+}
+
+Found JudgeRequests(const Signs& signs, uint64_t limit_ticks) {
+  const std::unordered_map<uint32_t, uint64_t> progress = RoutesProgress(signs, limit_ticks / 2);
+  Found found;
+  size_t late = 0;
+  for (const OpenSign& request : signs.requests) {
+    late += signs.now_ticks > request.late_ticks ? 1 : 0;
+    if (Since(request.sign_ticks, signs) < limit_ticks) {
+      Worsen(HealthState::kProgressing, request, &found);
+      continue;
+    }
+    const auto route = progress.find(request.route);
+    const bool do_others = route != progress.end() && route->second > request.sign_ticks + limit_ticks / 2;
+    Worsen(do_others ? HealthState::kSlow : HealthState::kStalled, request, &found);
+  }
+  if (2 * late > signs.requests.size()) found.state = std::max(found.state, HealthState::kSlow);
+  return found;
+}
+
+// Nothing is known of a batch whose thread has recorded no work.
+void JudgeBatches(const Signs& signs, uint64_t limit_ticks, Found* found) {
+  if (signs.open_batches == 0) return;
+  found->state = std::max(found->state, HealthState::kProgressing);
+  if (signs.batch_ticks == 0 || Since(signs.batch_ticks, signs) < limit_ticks) return;
+  if (found->state != HealthState::kStalled) *found = {HealthState::kStalled, nullptr, signs.batch_ticks};
+}
+
+template <size_t kSize> void SetText(std::string_view text, char (&out)[kSize]) {
+  out[text.copy(out, kSize - 1)] = '\0';
+}
+
+std::string Length(uint64_t ms) { return base::Duration(static_cast<int64_t>(ms) * 1'000'000); }
+
+std::string TextOf(const Health& health, uint64_t stalled_after_ms) {
+  char id[32];
+  std::snprintf(id, sizeof id, "%016llx", static_cast<unsigned long long>(health.request));
+  const std::string stage = health.stage[0] != '\0' ? std::string(", stage ") + health.stage : "";
+  const std::string request =
+      std::string("request ") + id + " of " + health.route + " (open " + Length(health.open_ms) + stage + ")";
+  const std::string open = base::Plural(health.requests_open, "open request");
+  switch (health.state) {
+    case HealthState::kUnknown:
+      return "unknown: no recorder runs";
+    case HealthState::kIdle:
+      return "idle: nothing is open";
+    case HealthState::kProgressing:
+      return "progressing: " + open;
+    case HealthState::kSlow:
+      return "slow: " + open +
+             (health.quiet_ms < stalled_after_ms ? ", most of them late"
+                                                 : "; " + request + " made no progress for " + Length(health.quiet_ms));
+    case HealthState::kStalled:
+      break;
+  }
+  const std::string quiet = " made no progress for " + Length(health.quiet_ms);
+  if (health.request == 0) return "stalled: a batch" + quiet;
+  const uint32_t waiting_count = health.requests_waiting;
+  const std::string waiting = waiting_count == 0 ? ""
+                                                 : "; " + base::Plural(waiting_count, "other request") +
+                                                       (waiting_count == 1 ? " waits" : " wait") + " behind it";
+  return "stalled: " + request + quiet + waiting;
+}
+
+}  // namespace
+
+Health JudgeHealth(const Signs& signs, const HealthLimits& limits, const snapshot::Texts& texts) {
+  if (!signs.are_requests_known) {
+    Health unknown;
+    SetText("unknown: its open requests had no room in the black box", unknown.text);
+    return unknown;
+  }
+  const auto ticks_of = [&](uint64_t ns) {
+    return static_cast<uint64_t>(Bounded(static_cast<double>(ns) * limits.ticks_per_ns));
+  };
+  const auto ms_since = [&](uint64_t ticks) {
+    return static_cast<uint64_t>(Bounded(static_cast<double>(Since(ticks, signs)) / limits.ticks_per_ns) / 1e6);
+  };
+  const uint64_t limit_ticks = ticks_of(limits.stalled_after_ns);
+  Found found = JudgeRequests(signs, limit_ticks);
+  JudgeBatches(signs, limit_ticks, &found);
+  Health health;
+  health.state = found.state;
+  health.requests_open = static_cast<uint32_t>(signs.requests.size());
+  if (found.sign_ticks != 0) health.quiet_ms = ms_since(found.sign_ticks);
+  if (const OpenSign* const request = found.request; request != nullptr) {
+    health.request = request->id;
+    health.open_ms = ms_since(request->begin_ticks);
+    SetText(texts.Name(request->route), health.route);
+    if (request->stage != 0) SetText(texts.Name(request->stage), health.stage);
+    if (found.state == HealthState::kStalled)
+      health.requests_waiting = static_cast<uint32_t>(
+          std::count_if(signs.requests.begin(), signs.requests.end(),
+                        [request](const OpenSign& other) { return other.route == request->route; }) -
+          1);
+  }
+  SetText(TextOf(health, limits.stalled_after_ns / 1'000'000), health.text);
+  if (Since(signs.life_ticks, signs) >= ticks_of(limits.silent_after_ns)) {
+    health.state = HealthState::kStalled;
+    const std::string before(health.text);
+    SetText("stalled: the process gives no sign of life for " + Length(ms_since(signs.life_ticks)) +
+                "; before that: " + before,
+            health.text);
+  }
+  return health;
+}
+
+BoxHealth HealthIn(snapshot::BoxReader* box, HealthLimits limits) {
+  const snapshot::BoxFacts& facts = box->facts();
+  const trace::ClockReading now = trace::ReadClocks(facts.is_clock_slow);
+  limits.ticks_per_ns = TicksPerNsOf(facts, now);
+  const Signs signs = box->ReadSigns(now.ticks);
+  const auto silent_ticks = static_cast<double>(Since(signs.life_ticks, signs));
+  return {JudgeHealth(signs, limits, box->texts()), signs.life_ticks,
+          static_cast<int64_t>(Bounded(silent_ticks / limits.ticks_per_ns))};
+}
+
+}  // namespace pitot::session
+
+PITOT_NAMESPACE_BEGIN
+
+const char* HealthStateName(HealthState state) noexcept {
+  static constexpr const char* kNames[] = {"unknown", "idle", "progressing", "slow", "stalled"};
+  const auto i = static_cast<size_t>(state);
+  return i < std::size(kNames) ? kNames[i] : "unknown";
+}
+
+PITOT_NAMESPACE_END

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/kernel_view.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <new>
+#include <string_view>
+
+#include "base/columns.h"
+#include "base/text.h"
+#include "session/process_facts.h"
+
+namespace pitot::session {
+namespace {
+
+// The beginning of a file; "": it cannot be read. `error` is then errno.
+std::string TextIn(const std::string& path, int* error = nullptr) {
+  constexpr size_t kMost = 16 << 10;
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) {
+    if (error != nullptr) *error = errno;
+    return "";
+  }
+  std::string text(kMost, '\0');
+  const ssize_t got = read(fd, text.data(), text.size());
+  if (got < 0 && error != nullptr) *error = errno;
+  close(fd);
+  text.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  return text;
+}
+
+// The rest of the line that begins with `key`; "": there is none.
+std::string LineAfter(const std::string& text, std::string_view key) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    if (text.compare(at, key.size(), key) == 0) return text.substr(at + key.size(), end - at - key.size());
+    at = end + 1;
+  }
+  return "";
+}
+
+uint64_t Count(const std::string& text, std::string_view key) {
+  return std::strtoull(LineAfter(text, key).c_str(), nullptr, 10);
+}
+
+bool IsFrozen(int64_t pid) {
+  const std::string groups = TextIn("/proc/" + std::to_string(pid) + "/cgroup");
+  const std::string unified = LineAfter(groups, "0::");
+  for (const char* const root : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
+    if (!unified.empty() && LineAfter(TextIn(root + unified + "/cgroup.events"), "frozen ") == "1") return true;
+  }
+  const size_t freezer = groups.find(":freezer:");
+  if (freezer == groups.npos) return false;
+  const size_t path = freezer + std::strlen(":freezer:");
+  const std::string state =
+      TextIn("/sys/fs/cgroup/freezer" + groups.substr(path, groups.find('\n', path) - path) + "/freezer.state");
+  return state.compare(0, 6, "FROZEN") == 0;
+}
+
+std::string TasksOf(int64_t pid) { return "/proc/" + std::to_string(pid) + "/task"; }
+
+// At most kMostThreads. `problem`: why there are not all; null: nobody asks.
+std::vector<int64_t> ThreadsIn(const std::string& folder, std::string* problem) {
+  std::vector<int64_t> threads;
+  DIR* const directory = opendir(folder.c_str());
+  if (directory == nullptr) {
+    if (problem != nullptr) *problem = "threads: " + base::SystemText(errno);
+    return threads;
+  }
+  const struct Closed {
+    ~Closed() { closedir(directory); }  // even if there is no memory
+    DIR* directory;
+  } closed{directory};
+  while (const dirent* entry = readdir(directory)) {
+    const int64_t tid = std::strtoll(entry->d_name, nullptr, 10);
+    if (tid <= 0) continue;
+    if (threads.size() < kMostThreads) {
+      threads.push_back(tid);
+      continue;
+    }
+    if (problem != nullptr) *problem = "threads beyond " + std::to_string(kMostThreads);
+    break;
+  }
+  return threads;
+}
+
+ThreadView ViewThread(const std::string& folder, int64_t tid, std::string* problem) {
+  ThreadView view;
+  view.tid = tid;
+  int error = 0;
+  const std::string stat = TextIn(folder + "/stat", &error);
+  const std::string status = TextIn(folder + "/status");
+  const std::string_view state = StatFrom(stat, 3);
+  if (state.empty()) {
+    *problem = "threads: " + base::SystemText(error);
+    return view;
+  }
+  view.state = state[0];
+  // In clock ticks.
+  if (const std::string_view times = StatFrom(stat, 14); !times.empty()) {
+    char* end = nullptr;
+    const double user = std::strtod(times.data(), &end), system = std::strtod(end, nullptr);
+    view.cpu_s = (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  }
+  view.name = LineAfter(status, "Name:\t");
+  view.switches = Count(status, "voluntary_ctxt_switches:");
+  view.preemptions = Count(status, "nonvoluntary_ctxt_switches:");
+  view.wait = TextIn(folder + "/wchan", &error);
+  if (view.wait == "0") view.wait.clear();
+  error = 0;
+  view.stack = TextIn(folder + "/stack", &error);
+  if (error != 0 && problem->empty()) *problem = "stacks in the kernel: " + base::SystemText(error);
+  return view;
+}
+
+class ThreadsFile final : public Serializer {
+ public:
+  explicit ThreadsFile(const KernelView* view) : view_(*view) {}
+  const char* FileName() const noexcept override { return "threads.txt"; }
+  Status Serialize(const model::Trace&, ByteSink& sink) override {
+    std::string text = "The kernel's view of the process: " + Summary(view_) + "\n";
+    if (!view_.problem.empty()) text += "Missing: " + view_.problem + "\n";
+    text += "\n   thread state      CPU   switches  preempted  name             waits in\n";
+    for (const ThreadView& thread : view_.threads) {
+      char line[160];
+      std::snprintf(line, sizeof line, "%9lld %5c %7.2f s %10llu %10llu  %-16.16s ", static_cast<long long>(thread.tid),
+                    thread.state, thread.cpu_s, static_cast<unsigned long long>(thread.switches),
+                    static_cast<unsigned long long>(thread.preemptions), base::SanitizeText(thread.name).c_str());
+      text += line + base::SanitizeText(thread.wait) + "\n";
+      AddStack(thread.stack, &text);
+    }
+    return sink.Write(text.data(), text.size()) ? Status() : Status(StatusCode::kUnavailable, "not written");
+  }
+
+ private:
+  static void AddStack(const std::string& stack, std::string* text) {
+    for (size_t at = 0; at < stack.size();) {
+      const size_t end = std::min(stack.find('\n', at), stack.size());
+      *text += "              " + base::SanitizeText(stack.substr(at, end - at)) + "\n";
+      at = end + 1;
+    }
+  }
+
+  const KernelView& view_;
+};
+
+}  // namespace
+
+StopView StopOf(int64_t pid) {
+  const std::string folder = "/proc/" + std::to_string(pid);
+  const std::string stat = TextIn(folder + "/stat");
+  const std::string_view state = StatFrom(stat, 3);
+  if (state.empty()) return {};
+  StopView view;
+  if (state[0] == 'T') {
+    view.stop = Stop::kSignal;
+  } else if (state[0] == 't') {
+    view.stop = Stop::kTracer;
+  } else if (IsFrozen(pid)) {
+    view.stop = Stop::kFreezer;
+  } else {
+    return {};
+  }
+  const std::string status = TextIn(folder + "/status");
+  view.switches = Count(status, "voluntary_ctxt_switches:") + Count(status, "nonvoluntary_ctxt_switches:");
+  return view;
+}
+
+bool IsWatcherReady(int64_t pid) {
+  const std::string folder = TasksOf(pid);
+  for (const int64_t tid : ThreadsIn(folder, nullptr)) {
+    const std::string stat = TextIn(folder + "/" + std::to_string(tid) + "/stat");
+    const std::string_view state = StatFrom(stat, 3);
+    if (!state.empty() && state[0] == 'R' && stat.find("(pitot-watch)") != stat.npos) return true;
+  }
+  return false;
+}
+
+KernelView ViewOf(int64_t pid) {
+  KernelView view;
+  view.stop = StopOf(pid).stop;
+  const std::string folder = TasksOf(pid);
+  for (const int64_t tid : ThreadsIn(folder, &view.problem))
+    view.threads.push_back(ViewThread(folder + "/" + std::to_string(tid), tid, &view.problem));
+  return view;
+}
+
+std::string Summary(const KernelView& view) {
+  std::map<char, size_t> states;
+  for (const ThreadView& thread : view.threads) ++states[thread.state];
+  std::string text = base::Plural(view.threads.size(), "thread");
+  const char* before = ": ";
+  for (const auto& [state, count] : states) {
+    text += before + std::to_string(count) + " " + state;
+    before = ", ";
+  }
+  return text;
+}
+
+std::unique_ptr<Serializer> MakeThreadsFile(const KernelView* view) {
+  return std::unique_ptr<Serializer>(new (std::nothrow) ThreadsFile(view));
+}
+
+}  // namespace pitot::session

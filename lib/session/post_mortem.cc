@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/post_mortem.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "assemble/assemble.h"
+#include "base/causes.h"
+#include "base/columns.h"
+#include "base/message.h"
+#include "base/text.h"
+#include "ends/death_note.h"
+#include "pitot/serialize/dump.h"
+#include "pitot/serialize/report.h"
+#include "session/process_facts.h"
+
+namespace pitot::session {
+namespace {
+
+constexpr std::string_view kSuffix = ".box";
+
+bool EndsWith(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+std::string TimeText(int64_t realtime_ns) {
+  const time_t seconds = realtime_ns / 1'000'000'000;
+  tm parts{};
+  char text[40];
+  gmtime_r(&seconds, &parts);
+  const size_t size = std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
+  std::snprintf(text + size, sizeof text - size, ".%03d UTC", static_cast<int>(realtime_ns / 1'000'000 % 1000));
+  return text;
+}
+
+void AddAttribute(const char* key, const std::string& value, model::Trace* trace) {
+  trace->attributes.push_back({trace->strings.Add(key), trace->strings.Add(value)});
+}
+
+template <size_t kSize> std::string TextOf(const char (&text)[kSize]) {
+  return std::string(text, strnlen(text, kSize));
+}
+
+// The note of a process that ended; nothing: it left none, or of another layout. Any field may be torn.
+std::optional<ends::DeathNote> NoteOf(const std::string& bytes) {
+  ends::DeathNote note;
+  if (bytes.size() < sizeof note) return std::nullopt;
+  std::memcpy(static_cast<void*>(&note), bytes.data(), sizeof note);
+  if (note.state == ends::NoteState::kEmpty || note.layout != ends::DeathNote::kLayout) return std::nullopt;
+  return note;
+}
+
+// "by SIGSEGV on thread worker".
+std::string HowOf(const std::optional<ends::DeathNote>& note) {
+  constexpr char kUnknown[] = "without a word (killed or crashed)";
+  if (!note) return kUnknown;
+  const char* const signal = sigabbrev_np(note->signal);
+  const std::string on = " on thread " + TextOf(note->thread_name);
+  switch (note->end) {
+    case ends::End::kExit:
+      return "by exit(" + std::to_string(note->exit_status) + ")";
+    case ends::End::kTermination:
+      return "by SIGTERM";
+    case ends::End::kException:
+      return "by std::terminate" + on;
+    case ends::End::kSignal:
+      return (signal != nullptr ? "by SIG" + std::string(signal) : "by signal " + std::to_string(note->signal)) + on;
+    case ends::End::kNone:
+      break;
+  }
+  return kUnknown;
+}
+
+// "libserver.so+0x1234" for each frame, innermost first; "": the note has none.
+std::string StackOf(const ends::DeathNote& note) {
+  std::string stack;
+  for (uint32_t i = 0; i < std::min(note.frame_count, ends::DeathNote::kMostFrames); ++i) {
+    const uint64_t address = note.frames[i];
+    const auto* const last = note.modules + std::min(note.module_count, ends::DeathNote::kMostModules);
+    const auto* const module = std::find_if(note.modules, last, [address](const ends::MappedModule& it) {
+      return address >= it.begin && address < it.end;
+    });
+    const std::string path = module != last ? TextOf(module->name) : "";
+    char frame[128];
+    std::snprintf(frame, sizeof frame, "%s%s+0x%llx", i == 0 ? "" : ", ", path.substr(path.rfind('/') + 1).c_str(),
+                  static_cast<unsigned long long>(module != last ? address - module->begin : address));
+    stack += frame;
+  }
+  return stack;
+}
+
+// By its number, without the lock. Another container's numbers mean nothing here.
+bool DoesRun(const snapshot::BoxFacts& facts) {
+  return facts.boot_id == BootId() && facts.process_space == ProcessSpace() &&
+         ProcessStart(facts.pid) == facts.process_start;
+}
+
+// What collectors of the process had last, as it is in its black box. Counters are few and worth much, so GPU work has
+// what they leave of `most_bytes`: the newest.
+struct LastRows {
+  static constexpr uint64_t kWorkBytes = 144, kValueBytes = 44;  // Collector::IncidentBytes
+
+  LastRows(const snapshot::BoxReader& box, uint64_t most_bytes)
+      : work(box.LastWork()), values(box.LastValues()), texts(box.LastTexts()), work_lost(box.LastWorkLost()) {
+    const uint64_t left = most_bytes - std::min(most_bytes, kValueBytes * values.size());
+    const auto dropped = static_cast<std::ptrdiff_t>(work.size() - std::min<uint64_t>(work.size(), left / kWorkBytes));
+    work.erase(work.begin(), work.begin() + dropped);
+    work_lost += static_cast<uint64_t>(dropped);
+  }
+  const char* Text(uint32_t number) const {
+    return number != 0 && number <= texts.size() ? texts[number - 1].c_str() : "(other)";
+  }
+
+  std::vector<trace::LastWork> work;
+  std::vector<trace::LastValue> values;
+  std::vector<std::string> texts;
+  uint64_t work_lost;
+};
+
+// Hands them over as their collector would.
+class LastCollector : public Collector {
+ public:
+  explicit LastCollector(const LastRows* rows) : rows_(*rows) {}
+  Status Start() noexcept override { return {}; }
+  void Stop() noexcept override {}
+  void Keep(int64_t, KeepFor) noexcept override {}
+
+ protected:
+  const LastRows& rows_;
+};
+
+class LastCounters final : public LastCollector {
+ public:
+  using LastCollector::LastCollector;
+  const char* Name() const noexcept override { return "counters"; }
+  uint64_t IncidentBytes() const noexcept override { return LastRows::kValueBytes * rows_.values.size(); }
+  void AddTo(TraceBuilder& trace) override {
+    for (auto row = rows_.values.rbegin(); row != rows_.values.rend(); ++row) {
+      const uint32_t counter =
+          trace.AddCounter(kNoRow, rows_.Text(row->name), row->unit != 0 ? rows_.Text(row->unit) : "");
+      trace.AddSample(counter, row->at_ns, row->value);
+    }
+  }
+};
+
+// Those that count work by themselves, so that it is tied to the calls of the same.
+class LastGpuWork final : public LastCollector {
+ public:
+  LastGpuWork(const LastRows* rows, const char* name, GpuKind first, GpuKind last)
+      : LastCollector(rows), name_(name), first_(first), last_(last) {}
+  const char* Name() const noexcept override { return name_; }
+  uint64_t IncidentBytes() const noexcept override {
+    const auto is_own = [this](const trace::LastWork& row) { return IsOwn(row); };
+    return LastRows::kWorkBytes * static_cast<uint64_t>(std::count_if(rows_.work.begin(), rows_.work.end(), is_own));
+  }
+  void AddTo(TraceBuilder& trace) override {
+    for (auto row = rows_.work.rbegin(); row != rows_.work.rend(); ++row) {
+      if (IsOwn(*row)) AddWork(*row, &trace);
+    }
+    // Once: nobody knows whose they were.
+    if (rows_.work_lost != 0 && !rows_.work.empty() && IsOwn(rows_.work.front()))
+      trace.Add(GpuLoss{0, rows_.work.front().begin_ns, kNoRow, trace.AddText("overwritten"), rows_.work_lost});
+  }
+
+ private:
+  bool IsOwn(const trace::LastWork& row) const {
+    return row.kind >= static_cast<uint32_t>(first_) && row.kind <= static_cast<uint32_t>(last_);
+  }
+  void AddWork(const trace::LastWork& row, TraceBuilder* trace) const {
+    GpuActivity activity;
+    activity.kind = static_cast<GpuKind>(row.kind);
+    activity.name = trace->AddText(rows_.Text(row.name));
+    activity.begin_ns = row.begin_ns;
+    activity.duration_ns = row.duration_ns;
+    activity.bytes = row.bytes;
+    activity.correlation = row.correlation;
+    activity.stream = trace->AddStream(DeviceOf(row.device, trace), row.context, row.stream);
+    trace->Add(activity);
+  }
+  static uint32_t DeviceOf(uint32_t ordinal, TraceBuilder* trace) {
+    constexpr uint32_t kMostDevices = 1024;
+    return ordinal < kMostDevices ? trace->AddDevice({ordinal}) : kNoRow;
+  }
+
+  const char* const name_;
+  const GpuKind first_, last_;
+};
+
+uint64_t CountOpen(const model::Trace& trace) {
+  return static_cast<uint64_t>(std::count_if(trace.requests.begin(), trace.requests.end(),
+                                             [](const model::RequestRow& row) { return !row.end_known; }));
+}
+
+}  // namespace
+
+FoundBox::~FoundBox() {
+  if (fd_ >= 0) close(fd_);
+}
+
+bool FoundBox::IsRemoved() const noexcept {
+  struct stat file {};
+  return fstat(fd_, &file) != 0 || file.st_nlink == 0;
+}
+
+bool FoundBox::IsAlive() const noexcept {
+  if (IsRemoved()) return false;
+  if (IsLocked(Hold::kLeave, F_WRLCK)) return true;
+  return DoesRun(reader_.facts());
+}
+
+// 0: nobody, or a process that is not seen from here.
+int64_t FoundBox::LockHolder() const noexcept {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  return fcntl(fd_, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK ? lock.l_pid : 0;
+}
+
+bool FoundBox::IsTaken() const noexcept {
+  const int64_t holder = LockHolder();
+  return holder > 0 && ProcessStart(holder) != reader_.facts().process_start;
+}
+
+int64_t FoundBox::Owner() const noexcept {
+  const snapshot::BoxFacts& facts = reader_.facts();
+  const int64_t holder = LockHolder();
+  if (holder > 0 && ProcessStart(holder) == facts.process_start) return holder;
+  return DoesRun(facts) ? facts.pid : 0;
+}
+
+// By another process. If not, and it is to be taken, the lock is this one's from here on.
+bool FoundBox::IsLocked(Hold hold, int16_t type) const noexcept {
+  struct flock lock {};
+  lock.l_type = type;
+  if (hold == Hold::kTake) return fcntl(fd_, F_SETLK, &lock) != 0 && (errno == EACCES || errno == EAGAIN);
+  return fcntl(fd_, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+FoundBox::Life FoundBox::Look() { return LookFor(Hold::kTake); }
+FoundBox::Life FoundBox::Peek() { return LookFor(Hold::kLeave); }
+
+FoundBox::Life FoundBox::LookFor(Hold hold) {
+  const auto broken = [this](const std::string& why) {
+    why_ = why;
+    return Life::kBroken;
+  };
+  fd_ = open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  const bool may_write = fd_ >= 0;
+  if (fd_ < 0) fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd_ < 0) return broken(base::SystemText(errno));
+  if (const char* why = reader_.Open(fd_); why[0] != '\0') return broken(why);
+  if (IsLocked(hold, may_write ? F_WRLCK : F_RDLCK)) return Life::kAlive;
+  if (IsRemoved()) return broken("another process has just removed it");
+  // The lock is gone also if the process itself opened and closed the file, and some file systems have none.
+  const snapshot::BoxFacts& facts = reader_.facts();
+  if (DoesRun(facts)) return Life::kAlive;
+  switch (facts.state) {
+    case trace::BoxState::kRecording:
+      return Life::kDead;
+    case trace::BoxState::kIncomplete:
+      return broken("its process ended while it made the file");
+    case trace::BoxState::kEnded:
+      break;
+  }
+  return Life::kEnded;
+}
+
+void FoundBox::Remove() noexcept { unlink(path_.c_str()); }
+
+std::vector<std::string> BoxesIn(const std::string& path) {
+  std::vector<std::string> paths;
+  struct stat info {};
+  if (stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) return {path};
+  DIR* const directory = opendir(path.c_str());
+  if (directory == nullptr) return paths;
+  const struct Closed {
+    ~Closed() { closedir(directory); }  // even if there is no memory
+    DIR* directory;
+  } closed{directory};
+  // Closing a file of one's own would release the lock on it.
+  const std::string own = OwnBoxName();
+  while (const dirent* entry = readdir(directory)) {
+    const std::string_view name = entry->d_name;
+    if (EndsWith(name, kSuffix) && name != own) paths.push_back(path + "/" + entry->d_name);
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+std::string LastWords(const snapshot::BoxFacts& facts, const std::string& note, uint64_t open_requests) {
+  return facts.process_name + " (process " + std::to_string(facts.pid) + ") ended " + HowOf(NoteOf(note)) + " at " +
+         TimeText(facts.last.realtime_ns) + ", with " + base::Plural(open_requests, "open request");
+}
+
+namespace {
+
+// What the box holds, with a firing for `cause`. Its detail is to be set.
+model::Trace ReadTrace(snapshot::BoxReader* box, const char* cause, uint64_t most_words, uint64_t most_row_bytes) {
+  const snapshot::BoxFacts& facts = box->facts();
+  const uint64_t held = box->CountWords();
+  // Open requests have the lower half.
+  std::vector<uint64_t> words(std::min(2 * held + (uint64_t{1} << 20), most_words));
+  snapshot::Snapshot snapshot;
+  box->Read(facts.start.ticks, {words.data(), words.data() + words.size()}, &snapshot);
+  const LastRows last(*box, most_row_bytes / assemble::kCollectorPart);
+  LastCounters counters(&last);
+  LastGpuWork work(&last, "cupti", GpuKind::kKernel, GpuKind::kGraph);
+  LastGpuWork spans(&last, "cuda_events", GpuKind::kSpan, GpuKind::kSpan);
+  Collector* const collectors[] = {&counters, &work, &spans};
+  model::Trace trace = assemble::Assemble(snapshot, {most_row_bytes}, collectors);
+  trace.process_name = trace.strings.Add(facts.process_name);
+  trace.pid = facts.pid;
+  model::FiringRow firing;
+  firing.at_ns = snapshot.clock.Ns(snapshot.window_end_ticks);
+  firing.cause = trace.strings.Add(cause);
+  trace.firings.push_back(firing);
+  AddAttribute("pitot.version", facts.library, &trace);
+  AddAttribute("incident.cause", cause, &trace);
+  AddAttribute("post_mortem.pid", std::to_string(facts.pid), &trace);
+  AddAttribute("post_mortem.last_look", TimeText(facts.last.realtime_ns), &trace);
+  AddAttribute("post_mortem.requests_begun", std::to_string(facts.requests_begun), &trace);
+  AddAttribute("post_mortem.triggers_fired", std::to_string(facts.triggers_fired), &trace);
+  AddAttribute("post_mortem.incidents_written", std::to_string(facts.incidents_written), &trace);
+  if (!box->HasRequests()) AddAttribute("post_mortem.open_requests", "not in the black box", &trace);
+  const auto add_missing = [&trace](const char* key, uint64_t count) {
+    if (count != 0) AddAttribute(key, std::to_string(count), &trace);
+  };
+  add_missing("post_mortem.rings_outside", facts.rings_outside);
+  add_missing("post_mortem.rings_damaged", box->rings_damaged());
+  add_missing("post_mortem.pages_lost", facts.pages_lost);
+  return trace;
+}
+
+void AddKnown(const char* key, const std::string& text, model::Trace* trace) {
+  if (!text.empty()) AddAttribute(key, text, trace);
+}
+
+}  // namespace
+
+model::Trace TraceOf(snapshot::BoxReader* box, uint64_t most_words, uint64_t most_row_bytes) {
+  model::Trace trace = ReadTrace(box, base::kPreviousLife, most_words, most_row_bytes);
+  const std::string note_bytes = box->DeathNote();
+  trace.firings[0].detail = trace.strings.Add(LastWords(box->facts(), note_bytes, CountOpen(trace)));
+  if (const std::optional<ends::DeathNote> note = NoteOf(note_bytes)) {
+    AddKnown("post_mortem.exception", TextOf(note->exception_type), &trace);
+    AddKnown("post_mortem.stack", StackOf(*note), &trace);
+  }
+  return trace;
+}
+
+model::Trace TraceOfWedged(snapshot::BoxReader* box, const Wedge& wedge, const KernelView& view, uint64_t most_words,
+                           uint64_t most_row_bytes) {
+  model::Trace trace = ReadTrace(box, base::kWedged, most_words, most_row_bytes);
+  const snapshot::BoxFacts& facts = box->facts();
+  trace.firings[0].detail =
+      trace.strings.Add(facts.process_name + " (process " + std::to_string(facts.pid) + ") " + wedge.text);
+  trace.firings[0].request_id = wedge.request;
+  AddAttribute("watch.threads", Summary(view), &trace);
+  AddKnown("watch.problem", view.problem, &trace);
+  return trace;
+}
+
+Status WritePostMortem(const model::Trace& trace, uint64_t number, IncidentDirectory* directory, Throttle* throttle,
+                       std::string* path, std::unique_ptr<Serializer> more) {
+  const std::string cause(trace.strings[trace.firings.front().cause]);
+  Status status = directory->Begin(number, trace.clock.realtime_ns, cause);
+  if (!status.ok()) return status;
+  std::vector<std::unique_ptr<Serializer>> files;
+  if (more != nullptr) files.push_back(std::move(more));
+  files.push_back(MakeDumpSerializer());
+  files.push_back(MakeReportSerializer());
+  for (const std::unique_ptr<Serializer>& serializer : files) {
+    if (serializer == nullptr) status = Status(StatusCode::kResourceExhausted, "no memory for a file");
+    if (status.ok()) status = directory->AddFile(serializer.get(), trace, throttle);
+  }
+  if (status.ok()) status = directory->Commit(path);
+  if (!status.ok()) directory->Abandon();
+  return status;
+}
+
+}  // namespace pitot::session

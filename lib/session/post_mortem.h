@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Black boxes of processes that are gone: finds them, and makes incidents of them, so that each says what its process
+// did last. For tools, and for the next recorder with the same incident directory.
+#ifndef PITOT_LIB_SESSION_POST_MORTEM_H_
+#define PITOT_LIB_SESSION_POST_MORTEM_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pitot/extend/serializer.h"
+#include "pitot/model/trace.h"
+#include "pitot/status.h"
+#include "session/incident_directory.h"
+#include "session/kernel_view.h"
+#include "session/wedge.h"
+#include "snapshot/box_reader.h"
+
+namespace pitot::session {
+
+// An open black box.
+class FoundBox {
+ public:
+  enum class Life {
+    kAlive,   // its process runs
+    kEnded,   // its recorder was stopped, or its process ended by itself
+    kDead,    // what happened is to be found out
+    kBroken,  // it cannot be read: `why`
+  };
+
+  explicit FoundBox(std::string path) : path_(std::move(path)) {}
+  ~FoundBox();
+  FoundBox(const FoundBox&) = delete;
+  FoundBox& operator=(const FoundBox&) = delete;
+
+  // Opens the file and looks at it. A dead one is locked, so that one reader has it: to others it looks alive.
+  // May throw bad_alloc.
+  Life Look();
+  // The same without the lock: the file is left to others.
+  Life Peek();
+  // Whether its process still lives, and records into it. After Peek or Look.
+  bool IsAlive() const noexcept;
+  // Whether a reader has the lock: its process is dead.
+  bool IsTaken() const noexcept;
+  // Its process, as this one's namespace numbers it; 0: it is not seen from here.
+  int64_t Owner() const noexcept;
+  const std::string& path() const { return path_; }
+  const std::string& why() const { return why_; }
+  // For an alive or dead one.
+  snapshot::BoxReader& reader() { return reader_; }
+  void Remove() noexcept;
+
+ private:
+  enum class Hold { kTake, kLeave };
+  Life LookFor(Hold hold);
+  bool IsRemoved() const noexcept;
+  int64_t LockHolder() const noexcept;
+  bool IsLocked(Hold hold, int16_t type) const noexcept;
+
+  std::string path_, why_;
+  int fd_ = -1;
+  snapshot::BoxReader reader_;
+};
+
+// The files of black boxes in a folder, or the one at `path`; but not this process's own. May throw bad_alloc.
+std::vector<std::string> BoxesIn(const std::string& path);
+
+// One sentence: which process, how and when it ended, what was open. `note` is the bytes of its death note, or "";
+// `open_requests` are those in the trace.
+std::string LastWords(const snapshot::BoxFacts& facts, const std::string& note, uint64_t open_requests);
+
+// What its rings held at the end, at most `most_words` of them and the newest, as a trace that fired for
+// base::kPreviousLife. Throws bad_alloc.
+model::Trace TraceOf(snapshot::BoxReader* box, uint64_t most_words, uint64_t most_row_bytes);
+
+// The same of a wedged process, which lives; it fired for base::kWedged. `view` may be without threads.
+model::Trace TraceOfWedged(snapshot::BoxReader* box, const Wedge& wedge, const KernelView& view, uint64_t most_words,
+                           uint64_t most_row_bytes);
+
+// Writes such a trace as an incident, with its dump and its report; `path` is the new incident's. `more`: another file;
+// null: none.
+Status WritePostMortem(const model::Trace& trace, uint64_t number, IncidentDirectory* directory, Throttle* throttle,
+                       std::string* path, std::unique_ptr<Serializer> more = nullptr);
+
+}  // namespace pitot::session
+
+#endif  // PITOT_LIB_SESSION_POST_MORTEM_H_

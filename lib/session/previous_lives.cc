@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/previous_lives.h"
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "base/causes.h"
+#include "base/message.h"
+#include "session/post_mortem.h"
+
+namespace pitot::session {
+
+using base::Error;
+
+void PreviousLives::Recover() noexcept {
+  if (options_.black_box_directory.empty() || options_.incident_directory.empty()) return;
+  try {
+    for (const std::string& path : BoxesIn(options_.black_box_directory)) {
+      if (!throttle_.Proceed()) return;
+      RecoverOne(path);
+    }
+  } catch (const std::exception& e) {
+    host_.Log(LogLevel::kWarning,
+              Error(StatusCode::kResourceExhausted, "black boxes of earlier processes: %s", e.what()).message());
+  }
+}
+
+// Those of other servers are left to them.
+void PreviousLives::RecoverOne(const std::string& path) {
+  FoundBox box(path);
+  const FoundBox::Life life = box.Look();
+  if (life == FoundBox::Life::kAlive || life == FoundBox::Life::kBroken ||
+      box.reader().facts().incident_directory != options_.incident_directory)
+    return;
+  if (life == FoundBox::Life::kEnded) return box.Remove();
+  const MemorySplit split = budget_.AtStart();
+  const model::Trace trace = TraceOf(&box.reader(), split.snapshot_reserve / sizeof(uint64_t), RowBytes(split));
+  const auto trust = options_.values.accept_unsafe_directory ? DirectoryTrust::kAny : DirectoryTrust::kOwn;
+  IncidentDirectory directory;
+  Incident incident;
+  QueuedFiring firing;
+  Firing fired;
+  fired.cause = base::kPreviousLife;
+  const std::string detail(trace.strings[trace.firings.front().detail]);
+  fired.detail = detail.c_str();
+  firing.Set(fired, 0, 0);
+  incident.cause = base::kPreviousLife;
+  incident.firings.push_back(firing);
+  std::string written;
+  Status status = directory.Open(options_.incident_directory, trust);
+  if (status.ok()) status = WritePostMortem(trace, 0, &directory, &throttle_, &written);
+  if (!status.ok()) {
+    host_.Log(LogLevel::kError,
+              Error(status.code(), "%s. Its black box stays in %s: %s", detail.c_str(), path.c_str(), status.message())
+                  .message());
+    return;
+  }
+  box.Remove();
+  host_.Log(LogLevel::kWarning,
+            Error(StatusCode::kUnavailable, "%s. Its last seconds: %s", detail.c_str(), written.c_str()).message());
+  host_.Tell(&Hooks::on_incident, incident, written, status, "");
+}
+
+}  // namespace pitot::session

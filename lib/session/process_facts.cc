@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/process_facts.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace pitot::session {
+namespace {
+
+// The beginning of a file; its length, or -1.
+ssize_t ReadFile(const char* path, char* text, size_t size) {
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  const ssize_t got = read(fd, text, size - 1);
+  close(fd);
+  if (got >= 0) text[got] = '\0';
+  return got;
+}
+
+}  // namespace
+
+std::string_view StatFrom(std::string_view stat, int field) noexcept {
+  size_t at = stat.rfind(") ");
+  if (at == stat.npos) return {};
+  stat.remove_prefix(at + 2);
+  for (int before = 3; before < field; ++before) {
+    if (at = stat.find(' '); at == stat.npos) return {};
+    stat.remove_prefix(at + 1);
+  }
+  return stat;
+}
+
+uint64_t ProcessStart(int64_t pid) noexcept {
+  char path[48], text[1024];
+  std::snprintf(path, sizeof path, "/proc/%lld/stat", static_cast<long long>(pid));
+  if (ReadFile(path, text, sizeof text) <= 0) return 0;
+  const std::string_view start = StatFrom(text, 22);
+  return !start.empty() ? std::strtoull(start.data(), nullptr, 10) : 0;
+}
+
+uint64_t ProcessSpace() noexcept {
+  struct stat space {};
+  return stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;
+}
+
+std::string OwnBoxName() {
+  std::string name = std::to_string(getpid());
+  for (const uint64_t number : {ProcessStart(getpid()), ProcessSpace()}) name += "-" + std::to_string(number);
+  return name + ".box";
+}
+
+std::string BootId() {
+  char text[64];
+  const ssize_t got = ReadFile("/proc/sys/kernel/random/boot_id", text, sizeof text);
+  if (got <= 0) return "";
+  text[std::strcspn(text, "\n")] = '\0';
+  return text;
+}
+
+}  // namespace pitot::session

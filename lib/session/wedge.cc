@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/wedge.h"
+
+#include <algorithm>
+
+#include "base/columns.h"
+
+namespace pitot::session {
+namespace {
+
+constexpr size_t kMostReported = 256;
+constexpr int64_t kMostPauseNs = 600'000'000'000;
+
+const char* StoppedBy(Stop stop) {
+  switch (stop) {
+    case Stop::kSignal:
+      return "is stopped by a signal";
+    case Stop::kTracer:
+      return "is stopped by a tracer";
+    case Stop::kFreezer:
+      return "is frozen";
+    case Stop::kNone:
+      break;
+  }
+  return "gives no sign of life";
+}
+
+Wedge Down(Wedge::Kind kind, const WatchLook& look, int64_t since_ns) {
+  return {kind, look.health.request,
+          std::string(StoppedBy(look.stop)) + " for " + base::Duration(look.now_ns - since_ns) +
+              "; before that it was " + look.health.text};
+}
+
+}  // namespace
+
+std::optional<Wedge> WedgeWatch::Note(const WatchLook& look) {
+  NoteTime(look);
+  std::optional<Wedge> wedge = FindDown(look);
+  // While it does not run, its requests prove nothing.
+  if (!wedge && stopped_since_ns_ < 0 && !is_reported_) wedge = FindStalled(look);
+  return wedge;
+}
+
+void WedgeWatch::NoteTime(const WatchLook& look) {
+  const bool is_gap = has_looked_ && look.now_ns - looked_ns_ > limits_.gap_ns;
+  const bool is_alive = !has_looked_ || look.life != life_ || look.is_ready;
+  if (!has_looked_) counted_from_ns_ = INT64_MIN;
+  if (has_looked_ && (is_gap || (is_alive && look.now_ns - life_ns_ > limits_.gap_ns))) counted_from_ns_ = look.now_ns;
+  if (is_alive || is_gap) life_ns_ = look.now_ns - (has_looked_ || look.is_ready ? 0 : look.silent_ns);
+  if (is_alive) is_reported_ = false;
+  const bool has_run = is_alive || is_gap || look.switches != switches_;
+  if (look.stop == Stop::kNone) {
+    stopped_since_ns_ = -1;
+  } else if (has_run || stopped_since_ns_ < 0) {
+    stopped_since_ns_ = look.now_ns;
+  }
+  switches_ = look.switches;
+  life_ = look.life;
+  looked_ns_ = look.now_ns;
+  has_looked_ = true;
+}
+
+std::optional<Wedge> WedgeWatch::FindDown(const WatchLook& look) {
+  if (is_reported_) return std::nullopt;
+  const bool is_stopped = stopped_since_ns_ >= 0 && look.now_ns - stopped_since_ns_ >= limits_.stopped_after_ns;
+  const bool is_silent = look.now_ns - life_ns_ >= limits_.silent_after_ns;
+  if (!is_stopped && !is_silent) return std::nullopt;
+  is_reported_ = true;
+  return is_stopped ? Down(Wedge::Kind::kStopped, look, stopped_since_ns_) : Down(Wedge::Kind::kSilent, look, life_ns_);
+}
+
+std::optional<Wedge> WedgeWatch::FindStalled(const WatchLook& look) {
+  if (look.health.state != HealthState::kStalled) return std::nullopt;
+  if (counted_from_ns_ != INT64_MIN && look.now_ns - counted_from_ns_ < limits_.stalled_after_ns) return std::nullopt;
+  const int64_t sign_ns = look.now_ns - static_cast<int64_t>(look.health.quiet_ms) * 1'000'000;
+  const auto reported = stalled_.find(look.health.request);
+  if (reported != stalled_.end() && sign_ns <= reported->second) return std::nullopt;
+  const int64_t since_ns = look.now_ns - stall_reported_ns_;
+  if (since_ns < stall_pause_ns_) return std::nullopt;
+  const bool is_first = stall_pause_ns_ == 0 || since_ns >= 2 * kMostPauseNs;
+  stall_pause_ns_ = is_first ? limits_.stalled_after_ns : std::min(2 * stall_pause_ns_, kMostPauseNs);
+  stall_reported_ns_ = look.now_ns;
+  if (stalled_.size() >= kMostReported) {
+    const auto oldest = std::min_element(stalled_.begin(), stalled_.end(),
+                                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    stalled_.erase(oldest);
+  }
+  stalled_[look.health.request] = look.now_ns;
+  return Wedge{Wedge::Kind::kStalled, look.health.request, std::string("is ") + look.health.text};
+}
+
+}  // namespace pitot::session

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tells from outside when a process is wedged: looks at it in, a reason out, each once. No system call here: `pitot
+// watch` looks, tests play time.
+#ifndef PITOT_LIB_SESSION_WEDGE_H_
+#define PITOT_LIB_SESSION_WEDGE_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "pitot/health.h"
+
+namespace pitot::session {
+
+// Why the kernel does not let it run.
+enum class Stop : uint8_t { kNone, kSignal, kTracer, kFreezer };
+
+struct WatchLimits {
+  int64_t stalled_after_ns = 10'000'000'000;
+  // Shorter stops are usual: a debugger, a snapshot of a container.
+  int64_t stopped_after_ns = 1'000'000'000;
+  // A process without a sign of life that is not stopped: the kernel does not return.
+  int64_t silent_after_ns = 5'000'000'000;
+  // The time after such a gap between looks, or between signs of life, is counted anew: nobody ran meanwhile.
+  int64_t gap_ns = 2'000'000'000;
+};
+
+// A look at a living process.
+struct WatchLook {
+  int64_t now_ns = 0;  // of the watcher's clock
+  uint64_t life = 0;   // changes with each sign of life: an event, or a look of the process's own watcher
+  int64_t silent_ns = 0;
+  bool is_ready = false;  // its own watcher waits for a CPU: few CPUs are no fault of it
+  Stop stop = Stop::kNone;
+  uint64_t switches = 0;  // while it is stopped: of its first thread, so that two stops differ
+  Health health;          // by its requests alone
+};
+
+struct Wedge {
+  enum class Kind : uint8_t { kStalled, kStopped, kSilent };
+  Kind kind = Kind::kStalled;
+  uint64_t request = 0;  // 0: none
+  std::string text;      // "is stopped by a signal for 1.02 s; idle: nothing is open"
+};
+
+// For one process.
+class WedgeWatch {
+ public:
+  explicit WedgeWatch(const WatchLimits& limits) : limits_(limits) {}
+  // Returns a wedge once; again after progress. In a long hang one request after the other stalls: the pause between
+  // two reports of that doubles, up to 10 minutes. Throws bad_alloc.
+  std::optional<Wedge> Note(const WatchLook& look);
+  // Something may be wrong: look again soon.
+  bool IsSuspicious() const { return stopped_since_ns_ >= 0 && !is_reported_; }
+
+ private:
+  void NoteTime(const WatchLook& look);
+  std::optional<Wedge> FindDown(const WatchLook& look);
+  std::optional<Wedge> FindStalled(const WatchLook& look);
+
+  const WatchLimits limits_;
+  bool has_looked_ = false;
+  int64_t looked_ns_ = 0;
+  uint64_t life_ = 0;
+  int64_t life_ns_ = 0;          // of the watcher's clock: when it was new
+  int64_t counted_from_ns_ = 0;  // signs before it are no proof; INT64_MIN: all are
+  uint64_t switches_ = 0;
+  int64_t stopped_since_ns_ = -1;        // stopped at each look since; -1: not stopped
+  bool is_reported_ = false;             // stopped or silent, until the next sign of life
+  std::map<uint64_t, int64_t> stalled_;  // reported: by request, when
+  int64_t stall_reported_ns_ = 0;
+  int64_t stall_pause_ns_ = 0;  // until the next such report; 0: there was none
+};
+
+}  // namespace pitot::session
+
+#endif  // PITOT_LIB_SESSION_WEDGE_H_

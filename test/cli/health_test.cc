@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// pitot health, on black boxes of living processes.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/folder.h"
+#include "cli/living.h"
+#include "fakes/temp_directory.h"
+#include "fakes/wait_until.h"
+#include "pitot/pitot.h"
+
+namespace {
+
+using cli_test::Folder;
+using cli_test::Living;
+using cli_test::Result;
+
+TEST_CASE("health says what a living process is about, without its help", "[cli]") {
+  const Folder folder;
+  Living idle(folder / "idle", [] {});
+  const Result quiet = folder.Run("health idle");
+  CHECK(quiet.exit_code == 0);
+  CHECK(quiet.out == "server (process " + std::to_string(idle.pid()) + ") is idle: nothing is open\n");
+  Living stuck(folder / "stuck", [] {
+    static pitot::Request request = pitot::Request::Begin("/generate");
+    request.Stage("prefill");
+    for (;;) pause();
+  });
+  CHECK(folder.Run("health stuck").exit_code == 0);  // not yet
+  Result result{};
+  CHECK(fakes::WaitUntil([&] {
+    result = folder.Run("health stuck --stalled-after 0.05");
+    return result.exit_code == 1;
+  }));
+  CHECK(result.out.find("is stalled: request ") != std::string::npos);
+  CHECK(result.out.find("of /generate (open ") != std::string::npos);
+  CHECK(result.out.find("stage prefill) made no progress for ") != std::string::npos);
+  const auto json = nlohmann::json::parse(folder.Run("health stuck --stalled-after 0.05 --json").out);
+  REQUIRE(json.size() == 1);
+  CHECK(json[0]["state"] == "stalled");
+  CHECK(json[0]["pid"] == stuck.pid());
+  CHECK(json[0]["route"] == "/generate");
+  CHECK(json[0]["requests_waiting"] == 0);
+}
+
+TEST_CASE("health of a process whose threads work for its request is good", "[cli]") {
+  const Folder folder;
+  const Living working(folder / "boxes", [] {
+    static pitot::Request request = pitot::Request::Begin("/generate");
+    for (;;) {
+      PITOT_SCOPE("step");
+      usleep(1000);
+    }
+  });
+  // A look without a sign within the limit would be bad luck a thousand times over.
+  usleep(2'100'000);
+  const Result result = folder.Run("health boxes --stalled-after 2");
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.find("is progressing: 1 open request\n") != std::string::npos);
+}
+
+TEST_CASE("health of a stopped process is bad, also of an idle one", "[cli]") {
+  const Folder folder;
+  const Living idle(folder / "boxes", [] {});
+  kill(idle.pid(), SIGSTOP);
+  Result result{};
+  CHECK(fakes::WaitUntil([&] {
+    result = folder.Run("health boxes");
+    return result.exit_code == 1;
+  }));
+  CHECK(result.out.find("is stalled: the process gives no sign of life for 5.") != std::string::npos);
+  kill(idle.pid(), SIGCONT);
+  CHECK(fakes::WaitUntil([&] { return folder.Run("health boxes").exit_code == 0; }));
+}
+
+TEST_CASE("health without a living process says so, and leaves the dead one's black box alone", "[cli]") {
+  const Folder folder;
+  CHECK(folder.Run("health .").exit_code == 3);
+  CHECK(folder.Run("health . --fail-when dead").exit_code == 2);
+  {
+    const Living dies(folder / "boxes", [] {});
+    kill(dies.pid(), SIGKILL);
+  }
+  const Result dead = folder.Run("health boxes");
+  CHECK(dead.exit_code == 3);
+  CHECK(dead.err.find("its process is dead") != std::string::npos);
+  CHECK(dead.err.find("no black box of a living process in boxes") != std::string::npos);
+  CHECK(folder.Run("recover --post-mortem boxes -o .").exit_code == 0);
+}
+
+}  // namespace

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Wedged processes, in fake time: each is reported once, and nothing else is.
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "session/wedge.h"
+
+namespace {
+
+using pitot::HealthState;
+using pitot::session::Stop;
+using pitot::session::WatchLimits;
+using pitot::session::WatchLook;
+using pitot::session::Wedge;
+using pitot::session::WedgeWatch;
+
+constexpr int64_t kMs = 1'000'000, kSecond = 1'000'000'000, kDay = 24 * 3600 * kSecond;
+
+// A process in fake time, and the watcher of it.
+struct Process {
+  WedgeWatch watch{WatchLimits()};
+  WatchLook look;
+  int wedges = 0;
+  std::optional<Wedge> last;
+
+  Process() { look.now_ns = 1000 * kSecond; }
+  // Its own watcher looked.
+  void Beat() { ++look.life; }
+  void Look(int64_t after_ns = 250 * kMs) {
+    look.now_ns += after_ns;
+    if (std::optional<Wedge> wedge = watch.Note(look)) {
+      ++wedges;
+      last = wedge;
+    }
+  }
+  void Stalled(uint64_t request, int64_t quiet_ns) {
+    look.health.state = HealthState::kStalled;
+    look.health.request = request;
+    look.health.quiet_ms = static_cast<uint64_t>(quiet_ns / kMs);
+    std::snprintf(look.health.text, sizeof look.health.text, "stalled: request %d", static_cast<int>(request));
+  }
+  void Progresses() {
+    look.health = {};
+    look.health.state = HealthState::kProgressing;
+    std::snprintf(look.health.text, sizeof look.health.text, "progressing: 1 open request");
+  }
+};
+
+TEST_CASE("a stopped process is wedged after a second, once", "[wedge]") {
+  for (const Stop stop : {Stop::kSignal, Stop::kTracer, Stop::kFreezer}) {
+    Process process;
+    process.Progresses();
+    process.Look();
+    process.look.stop = stop;
+    process.Look();
+    CHECK(process.watch.IsSuspicious());
+    for (int i = 0; i < 3; ++i) process.Look();
+    CHECK(process.wedges == 0);
+    process.Look();
+    REQUIRE(process.wedges == 1);
+    CHECK(process.last->kind == Wedge::Kind::kStopped);
+    for (int i = 0; i < 1000; ++i) process.Look();
+    CHECK(process.wedges == 1);
+    CHECK_FALSE(process.watch.IsSuspicious());
+    process.look.stop = Stop::kNone;
+    process.Beat();
+    process.Look();
+    process.look.stop = stop;
+    for (int i = 0; i < 6; ++i) process.Look();
+    CHECK(process.wedges == 2);
+  }
+  Process process;
+  process.Progresses();
+  process.Look();
+  process.look.stop = Stop::kSignal;
+  for (int i = 0; i < 6; ++i) process.Look();
+  REQUIRE(process.last);
+  CHECK(process.last->text == "is stopped by a signal for 1.00 s; before that it was progressing: 1 open request");
+}
+
+TEST_CASE("a process that is not stopped and gives no sign of life for 5 s is wedged, once", "[wedge]") {
+  Process process;
+  process.Beat();
+  process.Look();
+  for (int i = 0; i < 19; ++i) process.Look();
+  CHECK(process.wedges == 0);
+  for (int i = 0; i < 1000; ++i) process.Look();
+  REQUIRE(process.wedges == 1);
+  CHECK(process.last->kind == Wedge::Kind::kSilent);
+  CHECK(process.last->text.find("gives no sign of life for 5.00 s") == 0);
+}
+
+TEST_CASE("a process whose watcher waits for a CPU is not wedged", "[wedge]") {
+  Process process;
+  process.Progresses();
+  process.look.is_ready = true;
+  for (int i = 0; i < 1000; ++i) process.Look();
+  CHECK(process.wedges == 0);
+}
+
+TEST_CASE("a process that was silent before the first look is wedged at once", "[wedge]") {
+  Process process;
+  process.look.silent_ns = 70 * 60 * kSecond;
+  process.Look();
+  CHECK(process.wedges == 1);
+}
+
+TEST_CASE("a stalled request is reported at once, and again only after progress of it", "[wedge]") {
+  Process process;
+  process.Stalled(7, 12 * kSecond);
+  process.Look();
+  REQUIRE(process.wedges == 1);
+  CHECK(process.last->request == 7);
+  CHECK(process.last->text == "is stalled: request 7");
+  for (int i = 1; i < 1000; ++i) {
+    process.Beat();
+    process.Stalled(7, 12 * kSecond + i * 250 * kMs);
+    process.Look();
+  }
+  CHECK(process.wedges == 1);
+  // Others of its route pass it now and then: no new wedge.
+  process.Beat();
+  process.Progresses();
+  process.Look();
+  process.Beat();
+  process.Stalled(7, 300 * kSecond);
+  process.Look();
+  CHECK(process.wedges == 1);
+  process.Beat();
+  process.Stalled(8, 10 * kSecond);
+  process.Look();
+  CHECK(process.wedges == 2);
+  // It went on, and stalls again.
+  for (int i = 0; i < 100; ++i) {
+    process.Beat();
+    process.Progresses();
+    process.Look();
+  }
+  process.Beat();
+  process.Stalled(7, 10 * kSecond);
+  process.Look();
+  CHECK(process.wedges == 3);
+}
+
+TEST_CASE("in a long hang the stalls of one request after the other are reported ever less often", "[wedge]") {
+  Process process;
+  process.Look();
+  const int64_t begin_ns = process.look.now_ns;
+  std::vector<int64_t> seconds;  // of the reports
+  for (uint64_t request = 1; request <= 4 * 3600; ++request) {
+    const int before = process.wedges;
+    process.Beat();
+    process.Stalled(request, 10 * kSecond);
+    process.Look();
+    if (process.wedges != before) seconds.push_back((process.look.now_ns - begin_ns) / kSecond);
+  }
+  CHECK(seconds == std::vector<int64_t>{0, 10, 30, 70, 150, 310, 630, 1230, 1830, 2430, 3030});
+}
+
+TEST_CASE("a process that was silent, and whose watcher now waits for a CPU, is not wedged", "[wedge]") {
+  Process process;
+  process.look.silent_ns = 70 * 60 * kSecond;
+  process.look.is_ready = true;
+  process.Look();
+  CHECK(process.wedges == 0);
+}
+
+TEST_CASE("a process that goes on after a stop has its time to progress", "[wedge]") {
+  Process process;
+  process.Progresses();
+  process.Look();
+  process.look.stop = Stop::kSignal;
+  while (process.look.now_ns < 4600 * kSecond) process.Look();
+  CHECK(process.wedges == 1);
+  process.look.stop = Stop::kNone;
+  for (int i = 0; i < 39; ++i) {
+    process.Beat();
+    process.Stalled(7, 3600 * kSecond);
+    process.Look();
+  }
+  CHECK(process.wedges == 1);
+  for (int i = 0; i < 10; ++i) {
+    process.Beat();
+    process.Look();
+  }
+  CHECK(process.wedges == 2);
+}
+
+TEST_CASE("a watcher that did not run itself takes nothing for proved", "[wedge]") {
+  Process process;
+  process.Progresses();
+  process.Beat();
+  process.Look();
+  process.Stalled(7, 3600 * kSecond);
+  process.look.stop = Stop::kSignal;
+  process.Look(3600 * kSecond);  // the machine was suspended, and the process is stopped just now
+  process.look.stop = Stop::kNone;
+  process.Beat();
+  process.Look();
+  CHECK(process.wedges == 0);
+}
+
+TEST_CASE("in a day of idling, short stops, few CPUs and long requests nothing is wedged", "[wedge]") {
+  uint64_t seed = 1;
+  const auto random = [&seed](int64_t below) {
+    seed = seed * 6364136223846793005 + 1442695040888963407;
+    return static_cast<int64_t>((seed >> 33) % static_cast<uint64_t>(below));
+  };
+  Process process;
+  int64_t beats_ns = process.look.now_ns, stopped_until_ns = 0;
+  const int64_t end_ns = process.look.now_ns + kDay;
+  while (process.look.now_ns < end_ns) {
+    const int64_t now_ns = process.look.now_ns;
+    // Every few seconds it is stopped for 300 ms.
+    if (now_ns >= stopped_until_ns && random(10) == 0) {
+      stopped_until_ns = now_ns + 300 * kMs;
+      ++process.look.switches;
+    }
+    const bool is_stopped = now_ns < stopped_until_ns;
+    process.look.stop = is_stopped ? Stop::kSignal : Stop::kNone;
+    // At rest it beats once a second, and with 0.2 CPUs up to 0.8 s late.
+    if (!is_stopped && now_ns >= beats_ns) {
+      process.Beat();
+      beats_ns = now_ns + kSecond + random(800) * kMs;
+    }
+    process.Progresses();
+    // The watcher has few CPUs, too.
+    process.Look(50 * kMs + random(600) * kMs);
+    if (process.wedges != 0) FAIL(process.last->text << " after " << (now_ns - 1000 * kSecond) / kSecond << " s");
+  }
+  CHECK(process.wedges == 0);
+}
+
+}  // namespace
