@@ -75,7 +75,7 @@ void Judge(const std::string& path, int threads, const Shared& shared, Counts* c
     ++counts->unreadable;
     return;
   }
-  const pitot::model::Trace trace = pitot::session::TraceOf(&box.reader(), 8 << 20, uint64_t{1} << 30);
+  const pitot::model::Trace trace = pitot::session::TraceOf(&box.reader(), {}, 8 << 20, uint64_t{1} << 30);
   ++counts->readable;
   counts->open_requests += static_cast<uint64_t>(std::count_if(trace.requests.begin(), trace.requests.end(),
                                                                [](const auto& request) { return !request.end_known; }));

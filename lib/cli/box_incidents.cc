@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/box_incidents.h"
 
+#include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "cli/command.h"
 #include "cli/files.h"
+#include "collect/stacks/traced.h"
 #include "session/incident_directory.h"
 #include "session/kernel_view.h"
 
@@ -20,41 +23,58 @@ class NoThrottle final : public session::Throttle {
   bool Proceed() noexcept override { return true; }
 };
 
-int WriteIncident(session::FoundBox* box, const model::Trace& trace, const std::string& output,
+int WriteIncident(session::FoundBox* box, const model::Trace& trace, const IncidentPlace& place,
                   std::unique_ptr<Serializer> more) {
   const std::string& own = box->reader().facts().incident_directory;
   session::IncidentDirectory directory;
   NoThrottle throttle;
   std::string written;
-  Status status = directory.Open(!output.empty() ? output : !own.empty() ? own : ".", session::DirectoryTrust::kOwn);
+  Status status = directory.Open(!place.directory.empty() ? place.directory
+                                 : !own.empty()           ? own
+                                                          : ".",
+                                 session::DirectoryTrust::kOwn);
   if (status.ok()) status = session::WritePostMortem(trace, 0, &directory, &throttle, &written, std::move(more));
   if (!status.ok()) {
     Complain(absl::StrCat(box->path(), ": ", status.message(), "; name another folder by -o"));
     return kNotWritten;
   }
   const std::string detail(trace.strings[trace.firings.front().detail]);
-  Print(absl::StrCat(detail, "\n  its last seconds: ", written, "\n"));
+  place.tell(absl::StrCat(detail, "\n  its last seconds: ", written));
   return kDone;
+}
+
+// A thread in a wait of the kernel's cannot be asked.
+void AddStacks(int64_t pid, session::KernelView* view) {
+  std::vector<int64_t> tids;
+  for (const session::ThreadView& thread : view->threads) {
+    if (thread.state == 'R' || thread.state == 'S' || thread.state == 'T') tids.push_back(thread.tid);
+  }
+  stacks::TracedStacks traced = stacks::ReadStacks(static_cast<pid_t>(pid), tids);
+  for (session::ThreadView& thread : view->threads) thread.frames = std::move(traced.frames[thread.tid]);
+  if (!traced.problem.empty()) view->problem += (view->problem.empty() ? "" : "; ") + traced.problem;
 }
 
 }  // namespace
 
-int RecoverBox(session::FoundBox* box, const std::string& output, AfterIt after) {
-  const int written = WriteIncident(box, session::TraceOf(&box->reader(), kMostWords, kMostRowBytes), output, nullptr);
+int RecoverBox(session::FoundBox* box, const session::SeenEnd& seen, const IncidentPlace& place, AfterIt after) {
+  const int written =
+      WriteIncident(box, session::TraceOf(&box->reader(), seen, kMostWords, kMostRowBytes), place, nullptr);
   if (written == kDone && after == AfterIt::kRemove) box->Remove();
   return written;
 }
 
-int WriteWedged(session::FoundBox* box, const session::Wedge& wedge, int64_t pid, const std::string& output) {
+int WriteWedged(session::FoundBox* box, const session::Wedge& wedge, int64_t pid, Stacks stacks,
+                const IncidentPlace& place) {
   // First: it may go on meanwhile.
   session::KernelView view;
   if (pid != 0)
     view = session::ViewOf(pid);
   else
     view.problem = "its process is not seen from here: share the namespace of processes";
+  if (pid != 0 && stacks == Stacks::kRead) AddStacks(pid, &view);
   box->reader().ExpectGrowth();
   const model::Trace trace = session::TraceOfWedged(&box->reader(), wedge, view, kMostWords, kMostRowBytes);
-  return WriteIncident(box, trace, output, session::MakeThreadsFile(&view));
+  return WriteIncident(box, trace, place, session::MakeThreadsFile(&view));
 }
 
 }  // namespace pitot::cli

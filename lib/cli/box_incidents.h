@@ -14,12 +14,20 @@ namespace pitot::cli {
 
 enum class AfterIt { kRemove, kKeep };  // the black box
 
-// Makes an incident of a dead process's black box, in `output`, or if it is "" among the process's own. Returns the
-// exit code, after a message.
-int RecoverBox(session::FoundBox* box, const std::string& output, AfterIt after);
+// Where incidents go, and who is told of them.
+struct IncidentPlace {
+  std::string directory;  // "": the one of the process's own incidents
+  void (*tell)(const std::string& text);
+};
+
+// Makes an incident of a dead process's black box. Returns the exit code, after a message.
+int RecoverBox(session::FoundBox* box, const session::SeenEnd& seen, const IncidentPlace& place, AfterIt after);
+
+enum class Stacks { kRead, kNone };  // of its threads, by ptrace
 
 // The same of a living process that is wedged. `pid` is its number here; 0: it is not seen from here.
-int WriteWedged(session::FoundBox* box, const session::Wedge& wedge, int64_t pid, const std::string& output);
+int WriteWedged(session::FoundBox* box, const session::Wedge& wedge, int64_t pid, Stacks stacks,
+                const IncidentPlace& place);
 
 }  // namespace pitot::cli
 

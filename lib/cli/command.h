@@ -40,6 +40,7 @@ void AddRoofline(CommandLine& line);
 void AddDoctor(CommandLine& line);
 void AddCounters(CommandLine& line);
 void AddHealth(CommandLine& line);
+void AddRun(CommandLine& line);
 void AddWatch(CommandLine& line);
 
 }  // namespace pitot::cli

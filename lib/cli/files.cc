@@ -197,6 +197,7 @@ bool IsSpecial(const std::string& path) {
 
 void Complain(const std::string& message) { absl::FPrintF(stderr, "pitot: %s\n", message); }
 void Print(const std::string& text) { fwrite(text.data(), 1, text.size(), stdout); }
+void PrintLine(const std::string& text) { Print(text + "\n"); }
 
 size_t WrapWidth(size_t otherwise) {
   constexpr int64_t kLeast = 60, kMost = 200;

@@ -60,6 +60,7 @@ size_t WrapWidth(size_t otherwise);
 
 // Prints to stdout.
 void Print(const std::string& text);
+void PrintLine(const std::string& text);
 // Call it at the end. Returns 0, or the error of standard output as errno.
 int FlushOutput();
 

@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
     AddRecover(line);
     AddHealth(line);
     AddWatch(line);
+    AddRun(line);
     AddDoctor(line);
     AddCounters(line);
     exit_code = line.Run(argc, argv);

@@ -78,7 +78,8 @@ int PostMortem(const RecoverOptions& options) {
     session::FoundBox box(path);
     switch (box.Look()) {
       case session::FoundBox::Life::kDead:
-        if (const int recovered = RecoverBox(&box, options.output, options.keeps ? AfterIt::kKeep : AfterIt::kRemove);
+        if (const int recovered =
+                RecoverBox(&box, {}, {options.output, PrintLine}, options.keeps ? AfterIt::kKeep : AfterIt::kRemove);
             recovered != kDone || result == kNothingFound)
           result = recovered;
         break;

@@ -3,9 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -20,6 +18,7 @@
 #include "base/text.h"
 #include "ends/death_note.h"
 #include "pitot/version.h"
+#include "session/box_room.h"
 #include "session/incident_directory.h"
 #include "session/memory_budget.h"
 #include "session/process_facts.h"
@@ -34,9 +33,6 @@ namespace pitot::session {
 namespace {
 
 using base::Error;
-
-// In a tmpfs, one black box takes at most one in so many of the free bytes: others need them, too.
-constexpr uint64_t kFreePerBox = 2;
 
 constexpr int64_t kSitesNs = 50'000'000;  // between two looks for new sites
 
@@ -67,35 +63,22 @@ void NoteForExit(trace::BoxHeader* header, const std::string& path) {
 
 template <size_t kSize> void Copy(std::string_view text, char (&out)[kSize]) { out[text.copy(out, kSize - 1)] = '\0'; }
 
-uint64_t MostBytes(const MemorySplit& split) { return split.rings + split.requests_and_names; }
-
-// Why a tmpfs is not to be used, which takes memory of others; "": it is, or it is none.
-std::string DoubtAboutRoom(const std::string& directory, uint64_t bytes) {
-  struct statfs system {};
-  if (statfs(directory.c_str(), &system) != 0 || system.f_type != TMPFS_MAGIC) return "";
-  const uint64_t free = static_cast<uint64_t>(system.f_bavail) * static_cast<uint64_t>(system.f_bsize);
-  if (free / kFreePerBox >= bytes) return "";
-  char text[160];
-  std::snprintf(text, sizeof text, "it has %.0f MiB free, and %.0f are needed (a half stays for others)",
-                static_cast<double>(free) / (1 << 20), static_cast<double>(bytes * kFreePerBox) / (1 << 20));
-  return text;
-}
-
 }  // namespace
 
 Status BlackBox::Begin(const OwnedOptions& options, const MemorySplit& split, bool slow_clock,
-                       const trace::ClockReading& start) {
+                       const trace::ClockReading& start, std::vector<std::string>* removed) {
   if (options.black_box_directory.empty()) return {};
   if (!trace::MakeParentOnly())
     return Status(StatusCode::kUnavailable, "no black box: the kernel is older than Linux 4.14");
   const std::string& directory = options.black_box_directory;
-  if (Status s = MakeFile(options); !s.ok()) return s;
-  if (const std::string doubt = DoubtAboutRoom(directory, MostBytes(split)); !doubt.empty()) {
+  const uint64_t most_bytes = split.rings + split.requests_and_names;
+  if (Status s = MakeFile(options, most_bytes, removed); !s.ok()) return s;
+  if (const std::string doubt = DoubtAboutRoom(directory, most_bytes); !doubt.empty()) {
     End();
     return Error(StatusCode::kUnavailable, "no black box in %s: %s. Name another Options::black_box_directory",
                  directory.c_str(), doubt.c_str());
   }
-  box_.reset(new (std::nothrow) trace::Box(fd_, MostBytes(split)));
+  box_.reset(new (std::nothrow) trace::Box(fd_, most_bytes));
   if (box_ == nullptr || !box_->Begin() || !trace::WriteNamesTo(box_.get()) || !sites_.Begin(box_.get()) ||
       !trace::WriteLastRowsTo(box_.get(), BoxRowBytes(options.values))) {
     const int error = errno;
@@ -112,7 +95,7 @@ Status BlackBox::Begin(const OwnedOptions& options, const MemorySplit& split, bo
   return {};
 }
 
-Status BlackBox::MakeFile(const OwnedOptions& options) {
+Status BlackBox::MakeFile(const OwnedOptions& options, uint64_t most_bytes, std::vector<std::string>* removed) {
   const std::string& directory = options.black_box_directory;
   const auto fail = [&](const char* what) {
     return Error(StatusCode::kUnavailable, "no black box: cannot %s %s: %s", what, directory.c_str(),
@@ -122,6 +105,7 @@ Status BlackBox::MakeFile(const OwnedOptions& options) {
   const std::string doubt = options.values.accept_unsafe_directory ? "" : DoubtAbout(directory);
   if (!doubt.empty())
     return Error(StatusCode::kUnavailable, "no black box: %s is not safe: %s", directory.c_str(), doubt.c_str());
+  *removed = MakeBoxRoom(directory, most_bytes);
   path_ = directory + "/" + OwnBoxName();
   unlink(path_.c_str());  // of this process: an earlier recorder's
   fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "pitot/stats.h"
 #include "pitot/status.h"
@@ -27,9 +28,10 @@ class BlackBox {
   BlackBox& operator=(const BlackBox&) = delete;
 
   // Makes the file. If there can be none, the recorder goes on without, and the status says why; ok also if none is
-  // wanted. Before OpenRequests and OpenRings. May throw bad_alloc.
-  Status Begin(const OwnedOptions& options, const MemorySplit& split, bool slow_clock,
-               const trace::ClockReading& start);
+  // wanted. `removed` gets a line for each file that had to go for it. Before OpenRequests and OpenRings. May throw
+  // bad_alloc.
+  Status Begin(const OwnedOptions& options, const MemorySplit& split, bool slow_clock, const trace::ClockReading& start,
+               std::vector<std::string>* removed);
   // Null: there is none.
   trace::Box* box() const noexcept { return box_.get(); }
 
@@ -41,7 +43,7 @@ class BlackBox {
   void End() noexcept;
 
  private:
-  Status MakeFile(const OwnedOptions& options);
+  Status MakeFile(const OwnedOptions& options, uint64_t most_bytes, std::vector<std::string>* removed);
   void NoteRoutes() noexcept;
   void WriteHeader(const OwnedOptions& options, bool slow_clock, const trace::ClockReading& start) noexcept;
 

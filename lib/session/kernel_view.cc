@@ -51,18 +51,26 @@ uint64_t Count(const std::string& text, std::string_view key) {
   return std::strtoull(LineAfter(text, key).c_str(), nullptr, 10);
 }
 
+constexpr std::string_view kOomKills = "oom_kill ";
+constexpr const char* kUnifiedRoots[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
+
+std::string GroupsOf(int64_t pid) { return TextIn("/proc/" + std::to_string(pid) + "/cgroup"); }
+
+// The path of a group of version 1, below its controller's folder; "": there is none.
+std::string PathOf(std::string_view controller, const std::string& groups) {
+  const std::string key = ":" + std::string(controller) + ":";
+  const size_t at = groups.find(key);
+  return at != groups.npos ? LineAfter(groups.substr(at), key) : "";
+}
+
 bool IsFrozen(int64_t pid) {
-  const std::string groups = TextIn("/proc/" + std::to_string(pid) + "/cgroup");
-  const std::string unified = LineAfter(groups, "0::");
-  for (const char* const root : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
+  const std::string groups = GroupsOf(pid), unified = LineAfter(groups, "0::");
+  for (const char* const root : kUnifiedRoots) {
     if (!unified.empty() && LineAfter(TextIn(root + unified + "/cgroup.events"), "frozen ") == "1") return true;
   }
-  const size_t freezer = groups.find(":freezer:");
-  if (freezer == groups.npos) return false;
-  const size_t path = freezer + std::strlen(":freezer:");
-  const std::string state =
-      TextIn("/sys/fs/cgroup/freezer" + groups.substr(path, groups.find('\n', path) - path) + "/freezer.state");
-  return state.compare(0, 6, "FROZEN") == 0;
+  const std::string path = PathOf("freezer", groups);
+  return !path.empty() &&
+         TextIn("/sys/fs/cgroup/freezer" + path + "/freezer.state").compare(0, std::strlen("FROZEN"), "FROZEN") == 0;
 }
 
 std::string TasksOf(int64_t pid) { return "/proc/" + std::to_string(pid) + "/task"; }
@@ -121,6 +129,9 @@ ThreadView ViewThread(const std::string& folder, int64_t tid, std::string* probl
   return view;
 }
 
+// Stacks stand below their threads.
+constexpr const char* kIndent = "              ";
+
 class ThreadsFile final : public Serializer {
  public:
   explicit ThreadsFile(const KernelView* view) : view_(*view) {}
@@ -136,6 +147,7 @@ class ThreadsFile final : public Serializer {
                     static_cast<unsigned long long>(thread.preemptions), base::SanitizeText(thread.name).c_str());
       text += line + base::SanitizeText(thread.wait) + "\n";
       AddStack(thread.stack, &text);
+      for (const std::string& frame : thread.frames) text += kIndent + base::SanitizeText(frame) + "\n";
     }
     return sink.Write(text.data(), text.size()) ? Status() : Status(StatusCode::kUnavailable, "not written");
   }
@@ -144,7 +156,7 @@ class ThreadsFile final : public Serializer {
   static void AddStack(const std::string& stack, std::string* text) {
     for (size_t at = 0; at < stack.size();) {
       const size_t end = std::min(stack.find('\n', at), stack.size());
-      *text += "              " + base::SanitizeText(stack.substr(at, end - at)) + "\n";
+      *text += kIndent + base::SanitizeText(stack.substr(at, end - at)) + "\n";
       at = end + 1;
     }
   }
@@ -173,6 +185,22 @@ StopView StopOf(int64_t pid) {
   view.switches = Count(status, "voluntary_ctxt_switches:") + Count(status, "nonvoluntary_ctxt_switches:");
   return view;
 }
+
+OomKills::OomKills(int64_t pid) {
+  const std::string groups = GroupsOf(pid), unified = LineAfter(groups, "0::"), own = PathOf("memory", groups);
+  std::vector<std::string> paths;
+  for (const char* const root : kUnifiedRoots) paths.push_back(root + unified + "/memory.events");
+  if (!own.empty()) paths.push_back("/sys/fs/cgroup/memory" + own + "/memory.oom_control");
+  for (const std::string& path : paths) {
+    const std::string count = LineAfter(TextIn(path), kOomKills);
+    if (count.empty()) continue;
+    path_ = path;
+    before_ = std::strtoull(count.c_str(), nullptr, 10);
+    return;
+  }
+}
+
+bool OomKills::HaveGrown() const { return !path_.empty() && Count(TextIn(path_), kOomKills) > before_; }
 
 bool IsWatcherReady(int64_t pid) {
   const std::string folder = TasksOf(pid);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the kernel tells of another process and of each of its threads, by /proc: no lock, no stop, no ptrace.
+// What the kernel tells of another process and of each of its threads, by /proc: no lock and no stop.
 #ifndef PITOT_LIB_SESSION_KERNEL_VIEW_H_
 #define PITOT_LIB_SESSION_KERNEL_VIEW_H_
 
@@ -17,9 +17,10 @@ namespace pitot::session {
 struct ThreadView {
   int64_t tid = 0;
   std::string name;
-  char state = '?';   // R, S, D, T, t, Z: as in /proc/PID/stat
-  std::string wait;   // the kernel's function in which it waits; "": it runs, or the kernel does not tell
-  std::string stack;  // in the kernel, a line each; "": the kernel does not tell
+  char state = '?';                 // R, S, D, T, t, Z: as in /proc/PID/stat
+  std::string wait;                 // the kernel's function in which it waits; "": it runs, or the kernel does not tell
+  std::string stack;                // in the kernel, a line each; "": the kernel does not tell
+  std::vector<std::string> frames;  // in its own code, innermost first, if the caller has read them
   double cpu_s = 0;
   uint64_t switches = 0, preemptions = 0;  // voluntary and involuntary
 };
@@ -39,6 +40,19 @@ struct StopView {
 StopView StopOf(int64_t pid);
 // Whether the watcher in that process waits for a CPU. Cost: two small files a thread.
 bool IsWatcherReady(int64_t pid);
+// The kills for want of memory in a process's control group, which outlives the process.
+class OomKills {
+ public:
+  OomKills() = default;
+  // Counts from now on, for a living process. May throw bad_alloc.
+  explicit OomKills(int64_t pid);
+  // Whether there were any since. False: none, or the kernel does not tell.
+  bool HaveGrown() const;
+
+ private:
+  std::string path_;  // "": not known
+  uint64_t before_ = 0;
+};
 // All of it, for at most kMostThreads. May throw bad_alloc.
 inline constexpr size_t kMostThreads = 4096;
 KernelView ViewOf(int64_t pid);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -63,11 +64,21 @@ std::optional<ends::DeathNote> NoteOf(const std::string& bytes) {
   return note;
 }
 
+std::string SignalText(int number) {
+  const char* const name = sigabbrev_np(number);
+  return name != nullptr ? "SIG" + std::string(name) : "signal " + std::to_string(number);
+}
+
+// As others saw it: "by SIGKILL".
+std::string HowOf(const SeenEnd& seen) {
+  if (!seen.status) return "without a word (killed or crashed)";
+  if (WIFSIGNALED(*seen.status)) return "by " + SignalText(WTERMSIG(*seen.status));
+  return "with exit code " + std::to_string(WEXITSTATUS(*seen.status));
+}
+
 // "by SIGSEGV on thread worker".
-std::string HowOf(const std::optional<ends::DeathNote>& note) {
-  constexpr char kUnknown[] = "without a word (killed or crashed)";
-  if (!note) return kUnknown;
-  const char* const signal = sigabbrev_np(note->signal);
+std::string HowOf(const std::optional<ends::DeathNote>& note, const SeenEnd& seen) {
+  if (!note) return HowOf(seen);
   const std::string on = " on thread " + TextOf(note->thread_name);
   switch (note->end) {
     case ends::End::kExit:
@@ -77,11 +88,11 @@ std::string HowOf(const std::optional<ends::DeathNote>& note) {
     case ends::End::kException:
       return "by std::terminate" + on;
     case ends::End::kSignal:
-      return (signal != nullptr ? "by SIG" + std::string(signal) : "by signal " + std::to_string(note->signal)) + on;
+      return "by " + SignalText(note->signal) + on;
     case ends::End::kNone:
       break;
   }
-  return kUnknown;
+  return HowOf(seen);
 }
 
 // "libserver.so+0x1234" for each frame, innermost first; "": the note has none.
@@ -299,9 +310,11 @@ std::vector<std::string> BoxesIn(const std::string& path) {
   return paths;
 }
 
-std::string LastWords(const snapshot::BoxFacts& facts, const std::string& note, uint64_t open_requests) {
-  return facts.process_name + " (process " + std::to_string(facts.pid) + ") ended " + HowOf(NoteOf(note)) + " at " +
-         TimeText(facts.last.realtime_ns) + ", with " + base::Plural(open_requests, "open request");
+std::string LastWords(const snapshot::BoxFacts& facts, const std::string& note, const SeenEnd& seen,
+                      uint64_t open_requests) {
+  return facts.process_name + " (process " + std::to_string(facts.pid) + ") ended " + HowOf(NoteOf(note), seen) +
+         " at " + TimeText(facts.last.realtime_ns) + ", with " + base::Plural(open_requests, "open request") +
+         (seen.had_oom_kills ? "; meanwhile the kernel's OOM killer struck in its control group" : "");
 }
 
 namespace {
@@ -349,10 +362,10 @@ void AddKnown(const char* key, const std::string& text, model::Trace* trace) {
 
 }  // namespace
 
-model::Trace TraceOf(snapshot::BoxReader* box, uint64_t most_words, uint64_t most_row_bytes) {
+model::Trace TraceOf(snapshot::BoxReader* box, const SeenEnd& seen, uint64_t most_words, uint64_t most_row_bytes) {
   model::Trace trace = ReadTrace(box, base::kPreviousLife, most_words, most_row_bytes);
   const std::string note_bytes = box->DeathNote();
-  trace.firings[0].detail = trace.strings.Add(LastWords(box->facts(), note_bytes, CountOpen(trace)));
+  trace.firings[0].detail = trace.strings.Add(LastWords(box->facts(), note_bytes, seen, CountOpen(trace)));
   if (const std::optional<ends::DeathNote> note = NoteOf(note_bytes)) {
     AddKnown("post_mortem.exception", TextOf(note->exception_type), &trace);
     AddKnown("post_mortem.stack", StackOf(*note), &trace);

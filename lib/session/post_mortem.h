@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,7 @@ class FoundBox {
   const std::string& why() const { return why_; }
   // For an alive or dead one.
   snapshot::BoxReader& reader() { return reader_; }
+  const snapshot::BoxReader& reader() const { return reader_; }
   void Remove() noexcept;
 
  private:
@@ -67,13 +69,20 @@ class FoundBox {
 // The files of black boxes in a folder, or the one at `path`; but not this process's own. May throw bad_alloc.
 std::vector<std::string> BoxesIn(const std::string& path);
 
+// What others saw of a process's end.
+struct SeenEnd {
+  std::optional<int> status;   // of waitpid(2)
+  bool had_oom_kills = false;  // the kernel's OOM killer struck in its control group meanwhile
+};
+
 // One sentence: which process, how and when it ended, what was open. `note` is the bytes of its death note, or "";
 // `open_requests` are those in the trace.
-std::string LastWords(const snapshot::BoxFacts& facts, const std::string& note, uint64_t open_requests);
+std::string LastWords(const snapshot::BoxFacts& facts, const std::string& note, const SeenEnd& seen,
+                      uint64_t open_requests);
 
 // What its rings held at the end, at most `most_words` of them and the newest, as a trace that fired for
 // base::kPreviousLife. Throws bad_alloc.
-model::Trace TraceOf(snapshot::BoxReader* box, uint64_t most_words, uint64_t most_row_bytes);
+model::Trace TraceOf(snapshot::BoxReader* box, const SeenEnd& seen, uint64_t most_words, uint64_t most_row_bytes);
 
 // The same of a wedged process, which lives; it fired for base::kWedged. `view` may be without threads.
 model::Trace TraceOfWedged(snapshot::BoxReader* box, const Wedge& wedge, const KernelView& view, uint64_t most_words,

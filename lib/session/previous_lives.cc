@@ -35,7 +35,7 @@ void PreviousLives::RecoverOne(const std::string& path) {
     return;
   if (life == FoundBox::Life::kEnded) return box.Remove();
   const MemorySplit split = budget_.AtStart();
-  const model::Trace trace = TraceOf(&box.reader(), split.snapshot_reserve / sizeof(uint64_t), RowBytes(split));
+  const model::Trace trace = TraceOf(&box.reader(), {}, split.snapshot_reserve / sizeof(uint64_t), RowBytes(split));
   const auto trust = options_.values.accept_unsafe_directory ? DirectoryTrust::kAny : DirectoryTrust::kOwn;
   IncidentDirectory directory;
   Incident incident;

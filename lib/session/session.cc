@@ -111,8 +111,10 @@ Status Session::StartThreads() {
     return Status(StatusCode::kResourceExhausted, "pthread_atfork failed");
   if (!pipeline_.MapReserve()) return Status(StatusCode::kResourceExhausted, "no memory for the snapshot reserve");
   const trace::ClockReading start = CalibrateTicks(slow_clock_);
-  if (const Status s = black_box_.Begin(options_, budget_.Now(), slow_clock_, start); !s.ok())
-    host_.Log(LogLevel::kWarning, s.message());
+  std::vector<std::string> removed;
+  const Status with_box = black_box_.Begin(options_, budget_.Now(), slow_clock_, start, &removed);
+  for (const std::string& line : removed) host_.Log(LogLevel::kWarning, line.c_str());
+  if (!with_box.ok()) host_.Log(LogLevel::kWarning, with_box.message());
   if (!trace::OpenRequests(options_.values.max_open_requests, black_box_.box()))
     return Status(StatusCode::kResourceExhausted, "no memory for the table of requests");
   pipeline_.Begin(start);

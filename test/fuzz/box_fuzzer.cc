@@ -138,10 +138,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
   pitot::snapshot::BoxReader reader;
   if (*reader.Open(fd) == '\0') {
-    const pitot::model::Trace trace = pitot::session::TraceOf(&reader, kMostWords, kMostRowBytes);
+    const pitot::model::Trace trace = pitot::session::TraceOf(&reader, {}, kMostWords, kMostRowBytes);
     const std::string wrong = pitot::model::FindInconsistency(trace);
     Require(wrong.empty(), "the trace", wrong.c_str());
-    Require(!pitot::session::LastWords(reader.facts(), reader.DeathNote(), trace.requests.size()).empty(),
+    Require(!pitot::session::LastWords(reader.facts(), reader.DeathNote(), {}, trace.requests.size()).empty(),
             "the last words", "are missing");
     const pitot::Health health = pitot::session::HealthIn(&reader, {}).health;
     const bool has_no_requests = std::string(health.text).find("no room in the black box") != std::string::npos;

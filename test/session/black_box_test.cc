@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,6 +29,7 @@
 #include "fakes/wait_until.h"
 #include "pitot/model/trace.h"
 #include "pitot/pitot.h"
+#include "session/box_room.h"
 #include "session/health.h"
 #include "session/host.h"
 #include "session/post_mortem.h"
@@ -112,7 +114,7 @@ Trace TraceOfOnly(const std::string& path, uint64_t most_row_bytes = kMostRowByt
   const FoundBox::Life life = box.Look();
   INFO(box.why());
   REQUIRE(life == FoundBox::Life::kDead);
-  Trace trace = pitot::session::TraceOf(&box.reader(), kMostWords, most_row_bytes);
+  Trace trace = pitot::session::TraceOf(&box.reader(), {}, kMostWords, most_row_bytes);
   CHECK(pitot::model::FindInconsistency(trace) == "");
   return trace;
 }
@@ -604,6 +606,40 @@ TEST_CASE("a small tmpfs is left to others, and a full one costs rings their pla
   });
 }
 
+TEST_CASE("black boxes that nobody reads make room, the oldest first, but for the newest and the living",
+          "[black_box]") {
+  fakes::InOwnMounts([] {
+    Boxes boxes;
+    const std::string folder = boxes.directory / "memory";
+    if (mkdir(folder.c_str(), 0700) != 0 || mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=64m,mode=0700") != 0)
+      return 1;
+    boxes.path = folder + "/boxes";
+    std::vector<std::string> dead;  // oldest first
+    for (int i = 0; i < 3; ++i) {
+      if (!WIFSIGNALED(Die(&boxes, [] { Work(1); }))) return 2;
+      for (const std::string& path : BoxesIn(boxes.path)) {
+        if (std::find(dead.begin(), dead.end(), path) == dead.end()) dead.push_back(path);
+      }
+    }
+    const Recorder living = Recorder::Start(boxes.Options());
+    if (!living.status().ok() || fakes::NamesIn(boxes.path).size() != 4) return 3;  // there is room for all
+    struct statfs system {};
+    struct stat oldest {};
+    if (statfs(folder.c_str(), &system) != 0 || stat(dead[0].c_str(), &oldest) != 0) return 4;
+    const uint64_t free = static_cast<uint64_t>(system.f_bavail) * static_cast<uint64_t>(system.f_bsize);
+    const uint64_t half_a_box = static_cast<uint64_t>(oldest.st_blocks) * 512 / 2;
+
+    const std::vector<std::string> removed = pitot::session::MakeBoxRoom(boxes.path, (free + half_a_box) / 2);
+
+    if (removed.size() != 1 || removed[0].find(dead[0]) == std::string::npos) return 5;
+    if (BoxesIn(boxes.path) != std::vector<std::string>{std::min(dead[1], dead[2]), std::max(dead[1], dead[2])})
+      return 6;
+    if (pitot::session::MakeBoxRoom(boxes.path, uint64_t{1} << 40).size() != 1) return 7;
+    if (BoxesIn(boxes.path) != std::vector<std::string>{dead[2]}) return 8;
+    return fakes::NamesIn(boxes.path).size() == 2 ? 0 : 9;  // and the living one's
+  });
+}
+
 TEST_CASE("a limit on the size of files is not overstepped", "[black_box]") {
   Boxes boxes;
   const pid_t child = fork();
@@ -702,7 +738,7 @@ TEST_CASE("any bytes in a black box are survived", "[black_box]") {
     }
     FoundBox box(path);
     if (box.Look() != FoundBox::Life::kDead) continue;
-    pitot::session::TraceOf(&box.reader(), 1 << 20, 64 << 20);
+    pitot::session::TraceOf(&box.reader(), {}, 1 << 20, 64 << 20);
     pitot::session::HealthIn(&box.reader(), {});
     ++reached;
   }

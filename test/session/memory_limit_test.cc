@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The budget is a bound: a process at full load lives in a control group that has room for the budget and 4 MiB.
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +19,7 @@
 #include <vector>
 
 #include "fakes/child.h"
+#include "fakes/memory_group.h"
 #include "fakes/scale.h"
 #include "fakes/temp_directory.h"
 #include "pitot/analyze/judge.h"
@@ -45,37 +45,6 @@ uint64_t ResidentBytes() {
   }
   return bytes;
 }
-
-// A group of its own below the process's, of version 1 or 2 of the memory controller. It must outlive its processes.
-class MemoryGroup {
- public:
-  MemoryGroup() {
-    const std::string name = "/pitot_memory_limit_test_" + std::to_string(getpid());
-    for (const auto& [parent, limit] :
-         {std::pair<std::string, std::string>("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
-          std::pair<std::string, std::string>("/sys/fs/cgroup", "memory.max")}) {
-      if (mkdir((parent + name).c_str(), 0755) != 0) continue;
-      path_ = parent + name;
-      limit_ = path_ + "/" + limit;
-      if (access(limit_.c_str(), W_OK) == 0) return;
-      rmdir(path_.c_str());
-      path_.clear();
-    }
-  }
-  ~MemoryGroup() {
-    if (!path_.empty()) rmdir(path_.c_str());
-  }
-  bool Exists() const { return !path_.empty(); }
-  // Moves the calling process there. It may have so much memory more than before: its pages stay with the group it
-  // left.
-  bool Enter(uint64_t bytes) const {
-    std::ofstream(path_ + "/cgroup.procs") << getpid() << std::flush;
-    return (std::ofstream(limit_) << bytes << std::flush).good();
-  }
-
- private:
-  std::string path_, limit_;
-};
 
 struct Load {
   std::atomic<bool> begun{false}, over{false};
@@ -119,7 +88,7 @@ class BoxDirectory {
 
 // A server that fills its rings, has an incident every half second, a judge and the host collector. `box` is null for
 // no black box. 0: it lived in the memory that its budget promises.
-int Serve(uint64_t budget_bytes, const MemoryGroup* group, const BoxDirectory* box) {
+int Serve(uint64_t budget_bytes, const fakes::MemoryGroup* group, const BoxDirectory* box) {
   const fakes::TempDirectory directory;
   Load load;
   std::vector<std::thread> threads;
@@ -170,7 +139,7 @@ int Serve(uint64_t budget_bytes, const MemoryGroup* group, const BoxDirectory* b
 }
 
 // Each in a process of its own, with memory used by nothing else.
-void CheckBudgets(const MemoryGroup& group, const BoxDirectory* box) {
+void CheckBudgets(const fakes::MemoryGroup& group, const BoxDirectory* box) {
   for (const uint64_t mebibytes : {12, 64}) {
     INFO("a budget of " << mebibytes << " MiB");
     const auto serve = [&] { return Serve(mebibytes << 20, group.Exists() ? &group : nullptr, box); };
@@ -186,7 +155,7 @@ void CheckBudgets(const MemoryGroup& group, const BoxDirectory* box) {
 
 TEST_CASE("a process at full load lives in a control group with room for its budget and 4 MiB", "[memory_limit]") {
   if (fakes::kThreadSanitizer || fakes::kAddressSanitizer) return;
-  const MemoryGroup group;
+  const fakes::MemoryGroup group;
   if (!group.Exists()) WARN("no limit is set: this user may not make a control group; pages are counted nevertheless");
   SECTION("without a black box") { CheckBudgets(group, nullptr); }
   SECTION("with a black box") {

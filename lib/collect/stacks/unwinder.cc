@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libdw's interface for other processes, used on our own. It finds modules in /proc/self/maps, and unwind tables and
-// symbols in their files. It asks us for memory, which is read without faults, and for registers. It calls nothing in
-// the other thread, and ptrace is not used.
+// libdw's interface for other processes, used on our own, too. It finds modules in /proc/PID/maps, and unwind tables
+// and symbols in their files. It asks us for memory, which is read without faults, and for registers. It calls nothing
+// in the other thread.
 #include "collect/stacks/unwinder.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -89,7 +91,8 @@ bool FindAll(void* handle, Api* api) {
 
 class LibDw final : public Unwinder {
  public:
-  explicit LibDw(const Api& api) : api_(api), module_functions_{api.find_elf, FindNoDebugInfo, nullptr, nullptr} {}
+  LibDw(const Api& api, pid_t pid, StackDepth depth)
+      : api_(api), pid_(pid), depth_(depth), module_functions_{FindElf, FindNoDebugInfo, nullptr, nullptr} {}
   ~LibDw() override { LibDw::Reset(); }
   LibDw(const LibDw&) = delete;
   LibDw& operator=(const LibDw&) = delete;
@@ -124,9 +127,10 @@ class LibDw final : public Unwinder {
     frames_.clear();
     own_frames_ = 0;
     is_failed_ = false;
-    if (session_ == nullptr && !Attach()) return {};
+    g_walking = this;
     // An error is the end of what is known.
-    api_.walk(session_, getpid(), Visit, this);
+    if (session_ != nullptr || Attach()) api_.walk(session_, pid_, Visit, this);
+    g_walking = nullptr;
     if (is_failed_) throw std::bad_alloc();
     return frames_;
   }
@@ -135,14 +139,25 @@ class LibDw final : public Unwinder {
     session_ = api_.begin(&module_functions_);
     if (session_ == nullptr) return false;
     const bool has_modules =
-        api_.find_modules(session_, getpid()) == 0 && api_.end_modules(session_, nullptr, nullptr) == 0;
+        api_.find_modules(session_, pid_) == 0 && api_.end_modules(session_, nullptr, nullptr) == 0;
     static constexpr ThreadFunctions kThreadFunctions = {NextThread,   GetThread, ReadMemory,
                                                          SetRegisters, nullptr,   nullptr};
-    if (has_modules && api_.attach(session_, nullptr, getpid(), &kThreadFunctions, this)) return true;
+    if (has_modules && api_.attach(session_, nullptr, pid_, &kThreadFunctions, this)) return true;
     Reset();
     return false;
   }
 
+  // Opened while a stack is walked. Another process may have other files in its place: those of its own root count.
+  static int FindElf(Module module, void** data, const char* name, uint64_t base, char** file, Elf* elf) {
+    const LibDw& it = *g_walking;
+    if (it.pid_ != getpid() && name[0] == '/') {
+      char path[PATH_MAX + 32];
+      snprintf(path, sizeof path, "/proc/%d/root%s", it.pid_, name);
+      const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+      if (descriptor >= 0) return *file = strdup(path), descriptor;
+    }
+    return it.api_.find_elf(module, data, name, base, file, elf);
+  }
   // Names need symbols only. Files with debug information would be searched for far and wide.
   static int FindNoDebugInfo(Module, void**, const char*, uint64_t, const char*, const char*, uint32_t, char**) {
     return -1;
@@ -182,7 +197,8 @@ class LibDw final : public Unwinder {
     if (!api_.get_instruction(state, &at, &is_innermost)) return kStop;
     frames_.push_back(FrameAt(at, is_innermost));
     if (own_frames_ != 0 || !frames_.back().is_runtime) ++own_frames_;
-    return own_frames_ > kCallers || frames_.size() == kMostFrames ? kStop : kGoOn;
+    const bool has_callers = depth_ == StackDepth::kCallers && own_frames_ > kCallers;
+    return has_callers || frames_.size() == kMostFrames ? kStop : kGoOn;
   }
 
   const Frame& FrameAt(uint64_t instruction, bool is_innermost) {
@@ -212,7 +228,11 @@ class LibDw final : public Unwinder {
     return known_.emplace(instruction, std::move(frame)).first->second;
   }
 
+  inline static thread_local const LibDw* g_walking = nullptr;
+
   const Api api_;
+  const pid_t pid_;
+  const StackDepth depth_;
   const ModuleFunctions module_functions_;
   Session session_ = nullptr;
   std::unordered_map<uint64_t, Frame> known_;  // by instruction
@@ -227,6 +247,14 @@ class LibDw final : public Unwinder {
 }  // namespace
 
 std::unique_ptr<Unwinder> OpenUnwinder(std::string* why_not) {
+  if (!base::CanReadMemory()) {
+    *why_not = "the process cannot read its own memory: allow process_vm_readv in the seccomp profile";
+    return nullptr;
+  }
+  return OpenUnwinderOf(getpid(), StackDepth::kCallers, why_not);
+}
+
+std::unique_ptr<Unwinder> OpenUnwinderOf(pid_t pid, StackDepth depth, std::string* why_not) {
 #if defined(__x86_64__)
   const base::LoaderUse use;
   void* const handle = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
@@ -240,12 +268,9 @@ std::unique_ptr<Unwinder> OpenUnwinder(std::string* why_not) {
     *why_not = std::string(kLibrary) + " is older than elfutils 0.158: it lacks a function";
     return nullptr;
   }
-  if (!base::CanReadMemory()) {
-    *why_not = "the process cannot read its own memory: allow process_vm_readv in the seccomp profile";
-    return nullptr;
-  }
-  return std::make_unique<LibDw>(api);
+  return std::make_unique<LibDw>(api, pid, depth);
 #else
+  static_cast<void>(pid), static_cast<void>(depth);
   *why_not = "stacks of machine code are read on x86-64 only";
   return nullptr;
 #endif

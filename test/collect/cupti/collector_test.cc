@@ -160,7 +160,7 @@ TEST_CASE("in a black box a kernel is tied to its launch", "[cupti]") {
   CHECK(fakes::WaitUntil([&] {
     pitot::snapshot::BoxReader reader;
     REQUIRE(std::string(reader.Open(fd)) == "");
-    trace = pitot::session::TraceOf(&reader, 1 << 20, 64 << 20);
+    trace = pitot::session::TraceOf(&reader, {}, 1 << 20, 64 << 20);
     kernel = Find(trace, "gemm");
     return kernel != kNone && trace.gpu.call[kernel] != kNone;
   }));

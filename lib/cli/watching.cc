@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/watching.h"
+
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+#include "cli/box_incidents.h"
+#include "cli/command.h"
+#include "cli/command_line.h"
+#include "cli/files.h"
+#include "session/process_facts.h"
+
+namespace pitot::cli {
+namespace {
+
+using session::FoundBox;
+
+constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kSuspiciousNs = 50 * kMs;  // between looks at what may be stopped
+constexpr int64_t kQuietNs = 2'000 * kMs;    // of a process that may wait for a CPU
+
+}  // namespace
+
+void AddWatchOptions(const Command& command, WatchOptions* options) {
+  command.Add("-o,--output", &options->output, "The directory for incidents [the one of the process's own incidents]");
+  command
+      .Add("--stalled-after", &options->stalled_after_s, "Seconds without progress of a request, until it is stalled")
+      .ShowDefault()
+      .Number(0.001, 1e6);
+  command.Add("--interval", &options->interval_ms, "Milliseconds between looks").ShowDefault().Whole(10, 60'000);
+  command.AddFlag("--no-stacks", &options->no_stacks, "Read no stacks of a process that hangs: it takes ptrace");
+}
+
+// A living process.
+class Watching::Watched {
+ public:
+  Watched(std::unique_ptr<FoundBox> box, const session::WatchLimits& limits) : box_(std::move(box)), watch_(limits) {
+    limits_.stalled_after_ns = static_cast<uint64_t>(limits.stalled_after_ns);
+    limits_.silent_after_ns = UINT64_MAX;  // `watch_` judges it
+  }
+  bool IsAlive() const { return box_->IsAlive() && !box_->IsTaken(); }
+  bool IsSuspicious() const { return watch_.IsSuspicious(); }
+  int64_t pid() const { return pid_; }
+
+  std::optional<session::Wedge> Look() {
+    if (pid_ == 0 || session::ProcessStart(pid_) == 0) pid_ = box_->Owner();
+    snapshot::BoxReader& reader = box_->reader();
+    reader.Refresh();
+    session::WatchLook look;
+    const session::StopView view = pid_ != 0 ? session::StopOf(pid_) : session::StopView();
+    look.stop = view.stop;
+    look.switches = view.switches;
+    const session::BoxHealth health = session::HealthIn(&reader, limits_);
+    look.health = health.health;
+    look.life = health.life_ticks;
+    look.silent_ns = health.silent_ns;
+    look.is_ready = health.silent_ns > kQuietNs && pid_ != 0 && session::IsWatcherReady(pid_);
+    look.now_ns = base::ClockNs(CLOCK_MONOTONIC);
+    return watch_.Note(look);
+  }
+
+ private:
+  const std::unique_ptr<FoundBox> box_;
+  session::WedgeWatch watch_;
+  session::HealthLimits limits_;
+  int64_t pid_ = 0;
+};
+
+Watching::Watching(const WatchOptions& options) : options_(options), own_oom_kills_(getpid()) {
+  limits_.stalled_after_ns = static_cast<int64_t>(options.stalled_after_s * 1e9);
+}
+Watching::~Watching() = default;
+
+void Watching::Round() {
+  const std::vector<std::string> paths = session::BoxesIn(options_.boxes);
+  const auto is_gone = [&paths](const std::string& path) {
+    return std::find(paths.begin(), paths.end(), path) == paths.end();
+  };
+  std::erase_if(watched_, [](const auto& process) { return !process.second->IsAlive(); });
+  std::erase_if(oom_kills_, [&is_gone](const auto& kills) { return is_gone(kills.first); });
+  std::erase_if(left_, is_gone);
+  for (const std::string& path : paths) {
+    if (watched_.find(path) == watched_.end() && left_.find(path) == left_.end()) Meet(path);
+  }
+  for (const auto& [path, process] : watched_) LookAt(path, process.get());
+  fflush(stdout);
+}
+
+int64_t Watching::SleepNs() const {
+  const bool is_suspicious =
+      std::any_of(watched_.begin(), watched_.end(), [](const auto& process) { return process.second->IsSuspicious(); });
+  const int64_t interval_ns = options_.interval_ms * kMs;
+  return is_suspicious ? std::min(interval_ns, kSuspiciousNs) : interval_ns;
+}
+
+// A file that is new, or whose process has died.
+void Watching::Meet(const std::string& path) {
+  auto box = std::make_unique<FoundBox>(path);
+  switch (box->Look()) {
+    case FoundBox::Life::kAlive:
+      if (box->IsTaken()) return;
+      if (const int64_t pid = box->Owner(); pid != 0) oom_kills_[path] = session::OomKills(pid);
+      watched_[path] = std::make_unique<Watched>(std::move(box), limits_);
+      return;
+    case FoundBox::Life::kDead:
+      Note(RecoverBox(box.get(), EndOf(*box), {options_.output, options_.tell}, AfterIt::kRemove), path);
+      return;
+    case FoundBox::Life::kEnded:
+      box->Remove();
+      return;
+    case FoundBox::Life::kBroken:
+      break;
+  }
+  // Perhaps it is just being made.
+  constexpr int kRounds = 8;
+  if (++broken_[path] < kRounds) return;
+  Complain(path + ": " + box->why());
+  left_.insert(path);
+}
+
+void Watching::LookAt(const std::string& path, Watched* process) {
+  const std::optional<session::Wedge> wedge = process->Look();
+  if (!wedge) return;
+  FoundBox box(path);
+  if (box.Peek() == FoundBox::Life::kAlive)
+    Note(WriteWedged(&box, *wedge, process->pid(), options_.no_stacks ? Stacks::kNone : Stacks::kRead,
+                     {options_.output, options_.tell}),
+         "");
+}
+
+session::SeenEnd Watching::EndOf(const FoundBox& box) const {
+  session::SeenEnd end;
+  const auto kills = oom_kills_.find(box.path());
+  end.had_oom_kills = kills != oom_kills_.end() && kills->second.HaveGrown();
+  const auto status = ends_.find(box.reader().facts().pid);
+  if (status != ends_.end() && box.reader().facts().process_space == session::ProcessSpace()) {
+    end.status = status->second;
+    end.had_oom_kills |= own_oom_kills_.HaveGrown();  // a child may die before it was met
+  }
+  return end;
+}
+
+// A box whose incident cannot be written is left where it is.
+void Watching::Note(int written, const std::string& path) {
+  if (written != kDone && !path.empty()) left_.insert(path);
+  result_ = std::max<int>(result_, written == kDone ? kNothingFound : written);
+}
+
+}  // namespace pitot::cli

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Looks at the processes with black boxes in a folder, and writes an incident when one hangs or has died.
+#ifndef PITOT_LIB_CLI_WATCHING_H_
+#define PITOT_LIB_CLI_WATCHING_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cli/files.h"
+#include "session/health.h"
+#include "session/kernel_view.h"
+#include "session/post_mortem.h"
+#include "session/wedge.h"
+
+namespace pitot::cli {
+
+class CommandLine;
+class Command;
+
+struct WatchOptions {
+  std::string boxes, output;
+  double stalled_after_s = 10;
+  uint32_t interval_ms = 250;
+  bool no_stacks = false;
+  void (*tell)(const std::string& text) = PrintLine;  // of an incident
+};
+// The options that all commands that watch have; not the folder.
+void AddWatchOptions(const Command& command, WatchOptions* options);
+
+class Watching {
+ public:
+  explicit Watching(const WatchOptions& options);
+  ~Watching();
+
+  // Looks at all black boxes in the folder. Throws bad_alloc.
+  void Round();
+  // Until the next round.
+  int64_t SleepNs() const;
+  // A child of this process has ended, as waitpid said. Its black box is found by the next round.
+  void NoteEnd(int64_t pid, int status) { ends_[pid] = status; }
+  // kDone; kNothingFound: an incident was written; or the exit code of one that could not be.
+  int result() const { return result_; }
+
+ private:
+  class Watched;
+
+  void Meet(const std::string& path);
+  void LookAt(const std::string& path, Watched* process);
+  session::SeenEnd EndOf(const session::FoundBox& box) const;
+  void Note(int written, const std::string& path);
+
+  const WatchOptions& options_;
+  const session::OomKills own_oom_kills_;  // in this process's control group
+  session::WatchLimits limits_;
+  std::map<std::string, std::unique_ptr<Watched>> watched_;  // by path
+  std::map<std::string, session::OomKills> oom_kills_;       // in their control groups, by path
+  std::map<int64_t, int> ends_;                              // by process
+  std::map<std::string, int> broken_;                        // how often
+  std::set<std::string> left_;                               // nothing can be done for them
+  int result_ = 0;
+};
+
+}  // namespace pitot::cli
+
+#endif  // PITOT_LIB_CLI_WATCHING_H_

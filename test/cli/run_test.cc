@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// pitot run, on this very program as the server: PITOT_TEST_SERVER says what it does.
+#include <dirent.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/folder.h"
+#include "fakes/memory_group.h"
+#include "fakes/temp_directory.h"
+#include "fakes/wait_until.h"
+#include "pitot/pitot.h"
+
+namespace {
+
+using cli_test::Folder;
+using cli_test::Result;
+
+std::string Self() {
+  char path[4096] = "";
+  const ssize_t size = readlink("/proc/self/exe", path, sizeof path - 1);
+  return std::string(path, size > 0 ? static_cast<size_t>(size) : 0);
+}
+
+// The arguments of `run`: options, and the server that does `what`.
+std::string ServerThat(const std::string& what, const std::string& options = "-o incidents") {
+  return "run " + options + " -- env PITOT_TEST_SERVER='" + what + "' " + Self() + " 'a server'";
+}
+
+std::vector<std::string> Incidents(const Folder& folder) {
+  std::vector<std::string> names = fakes::NamesIn(folder / "incidents");
+  std::erase_if(names, [](const std::string& name) { return name[0] == '.'; });
+  return names;
+}
+
+// Counts the folders of black boxes that `pitot run` made.
+size_t FoldersInMemory() {
+  const std::vector<std::string> names = fakes::NamesIn("/dev/shm");
+  return static_cast<size_t>(std::count_if(names.begin(), names.end(),
+                                           [](const std::string& name) { return name.rfind("pitot-run-", 0) == 0; }));
+}
+
+}  // namespace
+
+// Not a test: the server.
+TEST_CASE("a server", "[.server]") {
+  pitot::Options options = pitot::Options::FromEnvironment();
+  options.memory_budget_bytes = 8 << 20;
+  options.max_open_requests = 256;
+  options.process_name = "server";
+  const pitot::Recorder recorder = pitot::Recorder::Start(options);
+  const pitot::Request request = pitot::Request::Begin("/generate");
+  const std::string what = std::getenv("PITOT_TEST_SERVER");
+  if (what == "kill") raise(SIGKILL);
+  if (what == "exit") _exit(3);
+  if (what == "return") return;
+  if (what == "grow") {
+    for (;;) std::memset(std::malloc(1 << 20), 1, 1 << 20);
+  }
+  // Waits for a signal.
+  static volatile sig_atomic_t got = 0;
+  signal(SIGTERM, [](int) { got = 1; });
+  std::ofstream("ready").close();
+  while (got == 0) usleep(1000);
+  std::ofstream("terminated").close();
+  _exit(0);
+}
+
+TEST_CASE("run ends as its command does, whose arguments and output are its own", "[cli]") {
+  const Folder folder;
+  const Result result = folder.Run(
+      "run -- sh -c 'printf %s,%s \"$1\" \"$2\"; echo -n \"$PITOT_INCIDENT_DIRECTORY\" >&2; exit 5' sh '' --once");
+  CHECK(result.exit_code == 5);
+  CHECK(result.out == ",--once");
+  CHECK(result.err == "");
+  CHECK(folder.Run("run -- sh -c 'test -d $PITOT_BLACK_BOX_DIRECTORY'").exit_code == 0);
+  CHECK(folder.Run("run --dir here -- sh -c 'test $PITOT_BLACK_BOX_DIRECTORY = here'").exit_code == 0);
+  CHECK(folder.Run("run -o there -- sh -c 'test $PITOT_INCIDENT_DIRECTORY = there'").exit_code == 0);
+  const Result missing = folder.Run("run -- ./no_such_command");
+  CHECK(missing.exit_code == 127);
+  CHECK(missing.err == "pitot: ./no_such_command: No such file or directory\n");
+  CHECK(folder.Run("run -- /dev/null").exit_code == 126);
+  CHECK(folder.Run("run").exit_code == 2);
+}
+
+TEST_CASE("run writes an incident of a server that was killed, and says by what", "[cli]") {
+  const size_t folders = FoldersInMemory();
+  const Folder folder;
+  const Result result = folder.Run(ServerThat("kill"));
+  CHECK(result.exit_code == 128 + SIGKILL);
+  CHECK(result.out == "");
+  INFO(result.err);
+  CHECK(result.err.find("pitot: server (process ") == 0);
+  CHECK(result.err.find(") ended by SIGKILL at ") != std::string::npos);
+  CHECK(result.err.find(", with 1 open request\n") != std::string::npos);
+  CHECK(result.err.find("env was ended by SIGKILL\n") != std::string::npos);
+  REQUIRE(Incidents(folder).size() == 1);
+  CHECK(folder.Run("requests incidents").out.find("/generate") != std::string::npos);
+  CHECK(FoldersInMemory() == folders);
+}
+
+TEST_CASE("run tells an exit without a farewell by its code, and a good end leaves nothing", "[cli]") {
+  const Folder folder;
+  const Result exited = folder.Run(ServerThat("exit"));
+  CHECK(exited.exit_code == 3);
+  CHECK(exited.err.find(") ended with exit code 3 at ") != std::string::npos);
+  CHECK(Incidents(folder).size() == 1);
+  const Folder other;
+  const Result good = other.Run(ServerThat("return") + " >/dev/null");
+  CHECK(good.exit_code == 0);
+  CHECK(good.err == "");
+  CHECK(Incidents(other).empty());
+}
+
+TEST_CASE("run passes signals on, and waits for the command's own end", "[cli]") {
+  const Folder folder;
+  const pid_t runner = fork();
+  if (runner == 0) {
+    if (chdir((folder / "").c_str()) != 0) _exit(1);
+    setenv("PITOT_TEST_SERVER", "wait", 1);
+    execl(PITOT_PROGRAM, "pitot", "run", "--", Self().c_str(), "a server", nullptr);
+    _exit(1);
+  }
+  REQUIRE(fakes::WaitUntil([&] { return access((folder / "ready").c_str(), F_OK) == 0; }));
+  kill(runner, SIGTERM);
+  int status = 0;
+  REQUIRE(waitpid(runner, &status, 0) == runner);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+  CHECK(access((folder / "terminated").c_str(), F_OK) == 0);
+}
+
+TEST_CASE("run tells a kill for want of memory", "[cli]") {
+  const fakes::MemoryGroup group;
+  if (!group.Exists()) {
+    WARN("not run: this machine allows no control group of memory");
+    return;
+  }
+  const Folder folder;
+  const pid_t runner = fork();
+  if (runner == 0) {
+    if (!group.Enter(32 << 20)) _exit(1);
+    _exit(folder.Run(ServerThat("grow")).exit_code);
+  }
+  int status = 0;
+  REQUIRE(waitpid(runner, &status, 0) == runner);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGKILL));
+  const std::string said = fakes::ReadFile(folder / "err");
+  INFO(said);
+  CHECK(said.find(") ended by SIGKILL at ") != std::string::npos);
+  CHECK(said.find("; meanwhile the kernel's OOM killer struck in its control group\n") != std::string::npos);
+}
