@@ -22,10 +22,10 @@ servers of a round; p50 is that of the gaps between tokens, and there is no p99.
 With --alone there are two more unrecorded servers. In one, CUPTI was called once and records nothing. In the other, CUPTI records
 kernels, unread. The cost above theirs is Pitot's.
 
-Throughput, CPU seconds per request (the server's, from /proc) and p50 are compared per round of blocks. The table has the median
-ratio, its quartiles and, after the sign, half of the 95 % interval of the median, from resampled rounds. The p99 is over all requests
-of an arm, with a bootstrap interval from resampled blocks. The CPU time of Pitot's threads is printed by thread; the host's threads pay
-the rest.
+Throughput, CPU seconds per request (the server's, from /proc) and p50 are compared per round of blocks. The table has the median ratio, its
+quartiles and, after the sign, half of the 95 % interval of the median, from resampled rounds. The p99 and the p99.9 are over all requests
+of an arm, with a bootstrap interval from resampled blocks. The CPU time of Pitot's threads is printed by thread; the host's threads pay the
+rest.
 """
 
 import argparse
@@ -117,7 +117,7 @@ class Server:
         if data["requests"]["ok"] != data["requests"]["sent"]:
             print(f"warning: {data['requests']}", file=sys.stderr)
         return {"throughput": data["throughput_per_s"], "cpu_per_request": used / max(data["requests"]["sent"], 1),
-                "p50": data["gap_ms" if args.server == "decode" else "latency_ms"]["p50"], "latencies": data.get("latencies_ms", []),
+                "p50": data["gap_ms" if args.server == "decode" else "latency_ms"]["p50"], "latencies": sorted(data.get("latencies_ms", [])),
                 "requests": data["requests"]["ok"],
                 "cpu_of_pitot": {name: of_pitot[name] - pitot_before[name] for name in of_pitot}}
 
@@ -155,16 +155,20 @@ def half_interval(values, rng, rounds=400):
     return (quantile(medians, 0.975) - quantile(medians, 0.025)) / 2
 
 
-def p99_interval(blocks_a, blocks_b, rng, rounds=400):
-    """Ratio of p99s with its 95 % bootstrap interval over blocks."""
-    def p99(blocks):
-        return quantile([x for block in blocks for x in block["latencies"]], 0.99)
-    ratios = []
-    for _ in range(rounds):
-        a = [rng.choice(blocks_a) for _ in blocks_a]
-        b = [rng.choice(blocks_b) for _ in blocks_b]
-        ratios.append(p99(a) / p99(b))
-    return p99(blocks_a) / p99(blocks_b), quantile(ratios, 0.025), quantile(ratios, 0.975)
+TAILS = {"p99": 0.99, "p99.9": 0.999}
+
+
+def tail_intervals(blocks_a, blocks_b, rng, rounds=400):
+    """For each tail, the ratio with its 95 % bootstrap interval over blocks."""
+    def tails(blocks):
+        every = sorted(itertools.chain.from_iterable(block["latencies"] for block in blocks))
+        return [every[min(len(every) - 1, int(q * len(every)))] for q in TAILS.values()]
+
+    def ratios(a, b):
+        return [x / y for x, y in zip(tails(a), tails(b))]
+    resampled = [ratios(rng.choices(blocks_a, k=len(blocks_a)), rng.choices(blocks_b, k=len(blocks_b))) for _ in range(rounds)]
+    return [(ratio, quantile(of_tail, 0.025), quantile(of_tail, 0.975))
+            for ratio, of_tail in zip(ratios(blocks_a, blocks_b), zip(*resampled))]
 
 
 def measure(args, arms, more, rounds, rng):
@@ -233,9 +237,9 @@ def main():
     requests = {arm: sum(b["requests"] for b in blocks[arm]) for arm in arms}
     print(f"{args.rounds} blocks an arm, concurrency {args.concurrency}; requests: "
           + ", ".join(f"{arm} {requests[arm]:,}" for arm in arms))
-    print("Cost against off, as a ratio (1 = none): median of rounds [quartiles]; p99 with its 95 % interval. Off again is the noise.")
-    p50, p99 = ("p50", f"{'p99':>24}") if args.server == "image" else ("p50 of gaps", "")
-    print(f"{'':22}{'throughput (off / on)':>32}{'CPU seconds per request':>32}{p50:>32}{p99}")
+    print("Cost against off, as a ratio (1 = none): median of rounds [quartiles]; p99 and p99.9 with 95 % intervals. Off again is the noise.")
+    p50, tails = ("p50", "".join(f"{tail:>24}" for tail in TAILS)) if args.server == "image" else ("p50 of gaps", "")
+    print(f"{'':22}{'throughput (off / on)':>32}{'CPU seconds per request':>32}{p50:>32}{tails}")
     for arm in (arm for arm in arms if arm != "off"):
         row = ""
         for key in ("throughput", "cpu_per_request", "p50"):
@@ -244,8 +248,8 @@ def main():
             cell += f" \u00b1{half_interval(ratios, rng):.3f}"
             row += f"{cell:>32}"
         if args.server == "image":
-            ratio, low, high = p99_interval(blocks[arm], blocks["off"], rng)
-            row += f"{f'{ratio:.4f} [{low:.3f}, {high:.3f}]':>24}"
+            for ratio, low, high in tail_intervals(blocks[arm], blocks["off"], rng):
+                row += f"{f'{ratio:.4f} [{low:.3f}, {high:.3f}]':>24}"
         print(f"{arm:22}{row}")
     if len(starts) > 1:
         print("Throughput (off / on), the median of each start:")

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/command.h"
 #include "cli/files.h"
+#include "cli/gpu_view.h"
 #include "collect/stacks/traced.h"
 #include "session/incident_directory.h"
 #include "session/kernel_view.h"
@@ -24,7 +25,7 @@ class NoThrottle final : public session::Throttle {
 };
 
 int WriteIncident(session::FoundBox* box, const model::Trace& trace, const IncidentPlace& place,
-                  std::unique_ptr<Serializer> more) {
+                  std::vector<std::unique_ptr<Serializer>> more) {
   const std::string& own = box->reader().facts().incident_directory;
   session::IncidentDirectory directory;
   NoThrottle throttle;
@@ -57,13 +58,12 @@ void AddStacks(int64_t pid, session::KernelView* view) {
 }  // namespace
 
 int RecoverBox(session::FoundBox* box, const session::SeenEnd& seen, const IncidentPlace& place, AfterIt after) {
-  const int written =
-      WriteIncident(box, session::TraceOf(&box->reader(), seen, kMostWords, kMostRowBytes), place, nullptr);
+  const int written = WriteIncident(box, session::TraceOf(&box->reader(), seen, kMostWords, kMostRowBytes), place, {});
   if (written == kDone && after == AfterIt::kRemove) box->Remove();
   return written;
 }
 
-int WriteWedged(session::FoundBox* box, const session::Wedge& wedge, int64_t pid, Stacks stacks,
+int WriteWedged(session::FoundBox* box, const session::Wedge& wedge, int64_t pid, const WedgeQuestions& ask,
                 const IncidentPlace& place) {
   // First: it may go on meanwhile.
   session::KernelView view;
@@ -71,10 +71,13 @@ int WriteWedged(session::FoundBox* box, const session::Wedge& wedge, int64_t pid
     view = session::ViewOf(pid);
   else
     view.problem = "its process is not seen from here: share the namespace of processes";
-  if (pid != 0 && stacks == Stacks::kRead) AddStacks(pid, &view);
+  if (pid != 0 && ask.reads_stacks) AddStacks(pid, &view);
   box->reader().ExpectGrowth();
   const model::Trace trace = session::TraceOfWedged(&box->reader(), wedge, view, kMostWords, kMostRowBytes);
-  return WriteIncident(box, trace, place, session::MakeThreadsFile(&view));
+  std::vector<std::unique_ptr<Serializer>> files;
+  files.push_back(session::MakeThreadsFile(&view));
+  if (std::string gpus = GpuView(ask.nvml, pid); !gpus.empty()) files.push_back(MakeGpusFile(std::move(gpus)));
+  return WriteIncident(box, trace, place, std::move(files));
 }
 
 }  // namespace pitot::cli

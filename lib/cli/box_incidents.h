@@ -23,10 +23,14 @@ struct IncidentPlace {
 // Makes an incident of a dead process's black box. Returns the exit code, after a message.
 int RecoverBox(session::FoundBox* box, const session::SeenEnd& seen, const IncidentPlace& place, AfterIt after);
 
-enum class Stacks { kRead, kNone };  // of its threads, by ptrace
+// What is asked beside the kernel.
+struct WedgeQuestions {
+  bool reads_stacks = true;  // of its threads, by ptrace
+  std::string nvml;          // NVML's file; "": the system's
+};
 
 // The same of a living process that is wedged. `pid` is its number here; 0: it is not seen from here.
-int WriteWedged(session::FoundBox* box, const session::Wedge& wedge, int64_t pid, Stacks stacks,
+int WriteWedged(session::FoundBox* box, const session::Wedge& wedge, int64_t pid, const WedgeQuestions& ask,
                 const IncidentPlace& place);
 
 }  // namespace pitot::cli

@@ -34,6 +34,7 @@ void AddWatchOptions(const Command& command, WatchOptions* options) {
       .Number(0.001, 1e6);
   command.Add("--interval", &options->interval_ms, "Milliseconds between looks").ShowDefault().Whole(10, 60'000);
   command.AddFlag("--no-stacks", &options->no_stacks, "Read no stacks of a process that hangs: it takes ptrace");
+  command.Add("--nvml", &options->nvml).HideFromHelp();
 }
 
 // A living process.
@@ -128,7 +129,7 @@ void Watching::LookAt(const std::string& path, Watched* process) {
   if (!wedge) return;
   FoundBox box(path);
   if (box.Peek() == FoundBox::Life::kAlive)
-    Note(WriteWedged(&box, *wedge, process->pid(), options_.no_stacks ? Stacks::kNone : Stacks::kRead,
+    Note(WriteWedged(&box, *wedge, process->pid(), {!options_.no_stacks, options_.nvml},
                      {options_.output, options_.tell}),
          "");
 }

@@ -28,6 +28,7 @@ struct WatchOptions {
   double stalled_after_s = 10;
   uint32_t interval_ms = 250;
   bool no_stacks = false;
+  std::string nvml;                                   // its file, for tests
   void (*tell)(const std::string& text) = PrintLine;  // of an incident
 };
 // The options that all commands that watch have; not the folder.

@@ -386,12 +386,10 @@ model::Trace TraceOfWedged(snapshot::BoxReader* box, const Wedge& wedge, const K
 }
 
 Status WritePostMortem(const model::Trace& trace, uint64_t number, IncidentDirectory* directory, Throttle* throttle,
-                       std::string* path, std::unique_ptr<Serializer> more) {
+                       std::string* path, std::vector<std::unique_ptr<Serializer>> files) {
   const std::string cause(trace.strings[trace.firings.front().cause]);
   Status status = directory->Begin(number, trace.clock.realtime_ns, cause);
   if (!status.ok()) return status;
-  std::vector<std::unique_ptr<Serializer>> files;
-  if (more != nullptr) files.push_back(std::move(more));
   files.push_back(MakeDumpSerializer());
   files.push_back(MakeReportSerializer());
   for (const std::unique_ptr<Serializer>& serializer : files) {

@@ -88,10 +88,9 @@ model::Trace TraceOf(snapshot::BoxReader* box, const SeenEnd& seen, uint64_t mos
 model::Trace TraceOfWedged(snapshot::BoxReader* box, const Wedge& wedge, const KernelView& view, uint64_t most_words,
                            uint64_t most_row_bytes);
 
-// Writes such a trace as an incident, with its dump and its report; `path` is the new incident's. `more`: another file;
-// null: none.
+// Writes such a trace as an incident, with its dump and its report; `path` is the new incident's. `more`: other files.
 Status WritePostMortem(const model::Trace& trace, uint64_t number, IncidentDirectory* directory, Throttle* throttle,
-                       std::string* path, std::unique_ptr<Serializer> more = nullptr);
+                       std::string* path, std::vector<std::unique_ptr<Serializer>> more = {});
 
 }  // namespace pitot::session
 

@@ -98,6 +98,22 @@ TEST_CASE("watch writes an incident of a stopped process from outside, with the 
   CHECK(info.find("4 threads: 4 T") != std::string::npos);
 }
 
+TEST_CASE("an incident of a process that hangs has NVML's view of the GPUs, if there are any", "[cli]") {
+  const Folder folder;
+  const Living stopped(folder / "boxes", [] {});
+  kill(stopped.pid(), SIGSTOP);
+  CHECK(folder.Run("watch --dir boxes --once -o with --nvml " PITOT_FAKE_NVML).exit_code == 1);
+  const std::string gpus =
+      fakes::ReadFile(folder / ("with/" + IncidentsOf(folder / "with", "wedged").at(0) + "/gpus.txt"));
+  INFO(gpus);
+  CHECK(gpus.find("NVML's view of the GPUs:\n\nGPU 0  ") == 0);
+  CHECK(gpus.find("busy 50 %, memory 3.0 of 80.0 GiB, SM 1980 MHz, 350 W, 61 C\n") != std::string::npos);
+
+  CHECK(folder.Run("watch --dir boxes --once -o without --nvml ./nothing.so").exit_code == 1);
+  CHECK(fakes::NamesIn(folder / ("without/" + IncidentsOf(folder / "without", "wedged").at(0))) ==
+        std::vector<std::string>{"dump.pitot", "report.txt", "threads.txt"});
+}
+
 TEST_CASE("watch reports a request that stands still once, and the death of its process", "[cli]") {
   const Folder folder;
   const std::string incidents = folder / "incidents";
