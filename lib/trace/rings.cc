@@ -362,10 +362,11 @@ RingEntry* TakeParked(RingEntry* own) PITOT_REQUIRES(g_rings_mutex) {
   return nullptr;
 }
 
-// On the ring's thread, between two records: words from here on lie by the size it was offered.
+// On the ring's thread, between two records: words from here on lie by the size it was offered. An offer may be lost
+// with its page of the black box.
 void TakeOffer(ThreadRing* ring) {
   const uint64_t words = ring->offer.load(std::memory_order_acquire);
-  if (words == ring->mask + 1) return;
+  if (words <= ring->mask + 1 || !std::has_single_bit(words) || words > EntryOf(ring)->room_bytes / 8) return;
   // Before the first such word: a reader of a head beyond it sees the new shape.
   const RingShape former(ring->shape.load(std::memory_order_relaxed));
   ring->shape.store(former.ChangedAt(ring->head, words).bits(), std::memory_order_release);
@@ -555,7 +556,7 @@ void CloseOutOfOrder(detail::Ring* ring, uint32_t depth) noexcept {
 
 namespace {
 
-bool HasOffer(const ThreadRing& ring) { return ring.offer.load() != ShapeOf(ring).words(); }
+bool HasOffer(const ThreadRing& ring) { return ring.offer.load() > ShapeOf(ring).words(); }
 
 // How large the ring may become now; its present size: it may not grow. It has to turn between two changes: a reader
 // knows two sizes.

@@ -515,6 +515,9 @@ TEST_CASE("a truncated black box does not kill its process", "[black_box]") {
   for (int i = 0; i < 10'000; ++i) {
     PITOT_SCOPE("after", i);
   }
+  // The page that was lost had the ring's number and what it was offered.
+  pitot::trace::GrowRings({{0, 1 << 20}});
+  PITOT_INSTANT("with the next offer");
   Request request = Request::Begin("/after");
   pitot::Intern("a name after it");
   std::thread([] { PITOT_INSTANT("on a new thread"); }).join();
