@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cli/child.h"
 #include "cli/command.h"
 #include "cli/files.h"
 #include "cli/gpu_view.h"
@@ -44,15 +45,35 @@ int WriteIncident(session::FoundBox* box, const model::Trace& trace, const Incid
   return kDone;
 }
 
-// A thread in a wait of the kernel's cannot be asked.
+void AddProblem(const std::string& problem, session::KernelView* view) {
+  if (!problem.empty()) view->problem += (view->problem.empty() ? "" : "; ") + problem;
+}
+
+// A thread in a wait of the kernel's cannot be asked. A process of its own looks for names: the files may be out of
+// reach, or be cut meanwhile.
 void AddStacks(int64_t pid, session::KernelView* view) {
+  constexpr int64_t kPatienceNs = 3'000'000'000;
   std::vector<int64_t> tids;
   for (const session::ThreadView& thread : view->threads) {
     if (thread.state == 'R' || thread.state == 'S' || thread.state == 'T') tids.push_back(thread.tid);
   }
-  stacks::TracedStacks traced = stacks::ReadStacks(static_cast<pid_t>(pid), tids);
-  for (session::ThreadView& thread : view->threads) thread.frames = std::move(traced.frames[thread.tid]);
-  if (!traced.problem.empty()) view->problem += (view->problem.empty() ? "" : "; ") + traced.problem;
+  const stacks::CopiedStacks copied = stacks::CopyStacks(std::move(tids));
+  AddProblem(copied.problem, view);
+  if (copied.samples.empty()) return;
+  const Told told = AskInChild(
+      [&](const Teller& teller) {
+        teller.Begin("while it named the functions of stacks");
+        const std::string why_not = stacks::UnwindStacks(static_cast<pid_t>(pid), copied.samples,
+                                                         [&](int64_t tid, const std::vector<std::string>& frames) {
+                                                           for (const std::string& frame : frames)
+                                                             teller.Tell(std::to_string(tid), frame);
+                                                         });
+        if (!why_not.empty()) teller.Tell("missing", why_not);
+      },
+      kPatienceNs);
+  for (session::ThreadView& thread : view->threads) thread.frames = told.Each(std::to_string(thread.tid));
+  AddProblem(told.Get("missing"), view);
+  if (!told.failure.empty()) AddProblem("stacks: a process " + told.failure, view);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ struct IncidentPlace {
 // Makes an incident of a dead process's black box. Returns the exit code, after a message.
 int RecoverBox(session::FoundBox* box, const session::SeenEnd& seen, const IncidentPlace& place, AfterIt after);
 
-// What is asked beside the kernel.
+// What is asked, apart from the kernel.
 struct WedgeQuestions {
   bool reads_stacks = true;  // of its threads, by ptrace
   std::string nvml;          // NVML's file; "": the system's

@@ -116,6 +116,7 @@ Option Command::Add(const std::string& name, std::optional<std::string>* value, 
 Option Command::Add(const std::string& name, std::vector<std::string>* value, const std::string& help) const {
   return Option(app_->add_option(name, *value, help));
 }
+void Command::TakeRest(std::vector<std::string>* rest) const { *rest_ = {app_, rest}; }
 Option Command::Add(const std::string& name, uint32_t* value, const std::string& help) const {
   return Option(app_->add_option(name, *value, help));
 }
@@ -151,13 +152,18 @@ CommandLine::CommandLine(const std::string& description, const std::string& foot
 CommandLine::~CommandLine() = default;
 
 Command CommandLine::Command(const std::string& name, const std::string& description) {
-  return cli::Command(app_->add_subcommand(name, description), &exit_code_);
+  return cli::Command(app_->add_subcommand(name, description), &exit_code_, &rest_);
 }
 
 int CommandLine::Run(int argc, char** argv) {
   try {
     if (argc == 2 && std::string_view(argv[1]) == "help") return Print(app_->help()), kDone;
-    app_->parse(argc, argv);
+    // Not for CLI11, which would take "[a,b]" apart.
+    const int before = rest_.to != nullptr && argc > 1 && rest_.of->get_name() == argv[1]
+                           ? static_cast<int>(std::find(argv + 1, argv + argc, std::string_view("--")) - argv)
+                           : argc;
+    if (before < argc) rest_.to->assign(argv + before + 1, argv + argc);
+    app_->parse(before, argv);
   } catch (const CLI::ParseError& error) {
     const bool is_unknown = argc > 1 && argv[1][0] != '-' &&
                             app_->get_subcommands([&](CLI::App* a) { return a->get_name() == argv[1]; }).empty();

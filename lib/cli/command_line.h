@@ -53,7 +53,12 @@ class Option {
 // A command. Copies refer to the same one.
 class Command {
  public:
-  Command(CLI::App* app, int* exit_code) : app_(app), exit_code_(exit_code) {}
+  // `rest`: who takes what is after "--".
+  struct Rest {
+    const CLI::App* of = nullptr;
+    std::vector<std::string>* to = nullptr;
+  };
+  Command(CLI::App* app, int* exit_code, Rest* rest) : app_(app), exit_code_(exit_code), rest_(rest) {}
   // Adds an argument ("dump") or option ("--limit", "-o,--output"). The variable must outlive the command line.
   Option Add(const std::string& name, std::string* value, const std::string& help = "") const;
   Option Add(const std::string& name, std::optional<std::string>* value, const std::string& help) const;
@@ -65,12 +70,15 @@ class Command {
   Option Add(const std::string& name, double* value, const std::string& help = "") const;
   Option AddFlag(const std::string& name, bool* value, const std::string& help) const;
   void Footer(const std::string& text) const;
+  // Takes everything after the first "--", as it is.
+  void TakeRest(std::vector<std::string>* rest) const;
   // Called if the command line has this command; returns the exit code.
   void Run(std::function<int()> run) const;
 
  private:
   CLI::App* app_;
   int* exit_code_;
+  Rest* rest_;
 };
 
 class CommandLine {
@@ -84,6 +92,7 @@ class CommandLine {
  private:
   std::unique_ptr<CLI::App> app_;
   int exit_code_ = 0;
+  cli::Command::Rest rest_;
 };
 
 }  // namespace pitot::cli

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/gpu_view.h"
 
+#include <time.h>
+
 #include <cstddef>
 #include <iterator>
 #include <utility>
@@ -8,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/clock.h"
 #include "base/gpu_counters.h"
 #include "base/text.h"
 #include "cli/child.h"
@@ -16,7 +19,7 @@
 namespace pitot::cli {
 namespace {
 
-constexpr int64_t kPatienceNs = 2'000'000'000;
+constexpr int64_t kPatienceNs = 2'000'000'000, kHungNs = 60'000'000'000;
 constexpr unsigned int kMostProcesses = 256;
 
 double GiB(unsigned long long bytes) { return static_cast<double>(bytes) / (1 << 30); }
@@ -76,7 +79,7 @@ std::string Describe(const nvml::Api& api, nvml::Device device, int64_t pid) {
 void AskNvml(const std::string& library, int64_t pid, const Teller& teller) {
   nvml::Api api;
   if (const Status status = nvml::LoadNvml(library, &api); !status.ok())
-    return teller.Tell("missing", status.message());
+    return teller.Tell(status.code() == StatusCode::kNotFound ? "missing" : "error", status.message());
   teller.Begin("in nvmlInit");
   if (const nvml::Result result = api.init(); result != nvml::kSuccess)
     return teller.Tell("error", "nvmlInit failed: " + nvml::ResultName(result));
@@ -109,12 +112,20 @@ class GpusFile final : public Serializer {
 }  // namespace
 
 std::string GpuView(const std::string& library, int64_t pid) {
+  // A GPU that hangs goes on hanging: others' incidents do not wait for it, too.
+  static int64_t hung_ns = -kHungNs;
+  static std::string hung;
+  if (base::ClockNs(CLOCK_MONOTONIC) - hung_ns < kHungNs) return hung;
   const Told told = AskInChild([&](const Teller& teller) { AskNvml(library, pid, teller); }, kPatienceNs);
   if (told.Has("missing")) return "";
   std::string text = "NVML's view of the GPUs:\n\n";
   for (const std::string& gpu : told.Each("gpu")) text += base::SanitizeText(gpu) + "\n";
   if (told.Has("error")) text += base::SanitizeText(told.Get("error")) + "\n";
-  if (!told.failure.empty()) text += "NVML " + told.failure + "\n";
+  if (!told.failure.empty()) {
+    text += "NVML " + told.failure + "\n";
+    hung_ns = base::ClockNs(CLOCK_MONOTONIC);
+    hung = text;
+  }
   return text;
 }
 

@@ -4,12 +4,15 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -36,8 +39,8 @@ class Boxes {
   explicit Boxes(const std::string& named) : path_(named) {
     if (path_.empty() && getenv(kBoxes) != nullptr) path_ = getenv(kBoxes);
     if (!path_.empty()) return;
-    char name[] = "/dev/shm/pitot-run-XXXXXX";
-    if (mkdtemp(name) == nullptr) {
+    std::string name = absl::StrCat(kInMemory, "/", kPrefix, "XXXXXX");
+    if (mkdtemp(name.data()) == nullptr) {
       Complain(absl::StrCat(name, ": ", base::SystemText(errno), "; name another folder by --dir"));
       return;
     }
@@ -45,26 +48,54 @@ class Boxes {
     is_own_ = true;
   }
   ~Boxes() {
-    if (is_own_ && rmdir(path_.c_str()) != 0)
-      Complain(absl::StrCat(path_,
-                            " has the black box of a process that still runs, or of one without an incident: "
-                            "see `pitot recover --post-mortem`"));
+    if (!is_own_ || rmdir(path_.c_str()) == 0) return;
+    const bool is_used = errno == ENOTEMPTY || errno == EEXIST;
+    Complain(is_used ? absl::StrCat(path_, " has the black box of a process that still runs, or of one without an ",
+                                    "incident: see `pitot recover --post-mortem ", path_, "`")
+                     : absl::StrCat("cannot remove ", path_, ": ", base::SystemText(errno)));
   }
   Boxes(const Boxes&) = delete;
   Boxes& operator=(const Boxes&) = delete;
   const std::string& path() const { return path_; }  // "": there is none
 
+  // Earlier runs may have been killed. Makes incidents of their black boxes in memory, and removes their folders.
+  void RecoverOthers(const WatchOptions& options) const {
+    if (!is_own_) return;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(kInMemory, error)) {
+      struct stat info {};
+      const std::string path = entry.path();
+      if (entry.path().filename().string().rfind(kPrefix, 0) != 0 || path == path_) continue;
+      if (lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid()) continue;
+      WatchOptions of_other = options;
+      of_other.boxes = path;
+      Watching(of_other).Round();
+      rmdir(path.c_str());
+    }
+  }
+
  private:
+  static constexpr char kInMemory[] = "/dev/shm", kPrefix[] = "pitot-run-";
   std::string path_;
   bool is_own_ = false;
 };
 
-// What it gets for itself, and for the command.
-sigset_t Signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) sigaddset(&signals, signal);
-  return signals;
+constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+// For the handler.
+volatile sig_atomic_t g_command = 0, g_runner = 0;
+
+// Whether a terminal sent it, and to the command as well: both are in its foreground group. A hang-up goes to the first
+// process of a session alone.
+bool HasComeByItself(int signal, const siginfo_t& info) {
+  if (info.si_code != SI_KERNEL || getpgid(g_command) != getpgrp()) return false;
+  return signal != SIGHUP || getsid(0) != getpid();
+}
+
+void PassOn(int signal, siginfo_t* info, void*) {
+  const int error = errno;
+  if (getpid() == g_runner && !HasComeByItself(signal, *info)) kill(g_command, signal);
+  errno = error;
 }
 
 // In the child. Does not return.
@@ -79,54 +110,83 @@ sigset_t Signals() {
   _exit(error == ENOENT ? kNotFound : kNotExecutable);
 }
 
+// Starts it with signals as they were; from then on they are passed on. -1: it cannot be started.
+pid_t Start(const std::vector<std::string>& command) {
+  sigset_t passed, before;
+  sigemptyset(&passed);
+  sigaddset(&passed, SIGCHLD);
+  for (const int signal : kPassedOn) sigaddset(&passed, signal);
+  pthread_sigmask(SIG_BLOCK, &passed, &before);
+  signal(SIGCHLD, SIG_DFL);  // ignored, ends of children are lost
+  const pid_t pid = fork();
+  if (pid == 0) Execute(command, before);
+  if (pid < 0) return -1;
+  signal(SIGPIPE, SIG_IGN);  // who reads the messages may go
+  g_runner = getpid(), g_command = pid;
+  struct sigaction action {};
+  action.sa_sigaction = PassOn;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  sigset_t now = passed;
+  for (const int signal : kPassedOn) {
+    struct sigaction ignored {};
+    if (sigaction(signal, nullptr, &ignored) == 0 && ignored.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
+    sigdelset(&now, signal);
+  }
+  pthread_sigmask(SIG_SETMASK, &now, nullptr);  // SIGCHLD is waited for
+  return pid;
+}
+
 // Takes the ends of children, also of those that others left to this process. Whether `command` is among them.
 bool Reap(pid_t command, Watching* watching, int* status) {
-  bool has_ended = false;
-  for (;;) {
+  for (bool has_ended = false;;) {
     int one = 0;
     const pid_t pid = waitpid(-1, &one, WNOHANG);
+    if (pid < 0 && errno == ECHILD) return true;
     if (pid <= 0) return has_ended;
+    if (WIFSTOPPED(one)) continue;  // it is traced
     watching->NoteEnd(pid, one);
     if (pid == command) *status = one, has_ended = true;
   }
 }
 
 int RunCommand(const RunOptions& given) {
-  const Boxes boxes(given.watch.boxes);
+  if (given.command.empty()) {
+    Complain("there is no command after --. See `pitot run --help`.");
+    return kUsage;
+  }
+  Boxes boxes(given.watch.boxes);
   if (boxes.path().empty()) return kNotWritten;
   RunOptions options = given;
   options.watch.boxes = boxes.path();
   options.watch.tell = Complain;
+  boxes.RecoverOthers(options.watch);
   setenv(kBoxes, boxes.path().c_str(), 1);
   if (!options.watch.output.empty()) setenv(kIncidents, options.watch.output.c_str(), 1);
 
-  const sigset_t signals = Signals();
-  sigset_t before;
-  pthread_sigmask(SIG_BLOCK, &signals, &before);
-  const pid_t command = fork();
+  Watching watching(options.watch);
+  const pid_t command = Start(options.command);
   if (command < 0) {
     Complain(absl::StrCat("cannot start a process: ", base::SystemText(errno)));
     return kNotWritten;
   }
-  if (command == 0) Execute(options.command, before);
-
-  Watching watching(options.watch);
+  sigset_t ended;
+  sigemptyset(&ended);
+  sigaddset(&ended, SIGCHLD);
   int status = 0;
   while (!Reap(command, &watching, &status)) {
     watching.Round();
     const int64_t sleep_ns = watching.SleepNs();
     const timespec sleep{sleep_ns / 1'000'000'000, sleep_ns % 1'000'000'000};
-    siginfo_t info{};
-    // A terminal's signals reach the command by themselves.
-    if (const int signal = sigtimedwait(&signals, &info, &sleep);
-        signal > 0 && signal != SIGCHLD && info.si_code != SI_KERNEL)
-      kill(command, signal);
+    sigtimedwait(&ended, nullptr, &sleep);
   }
   watching.Round();
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   const char* const name = sigabbrev_np(WTERMSIG(status));
   Complain(absl::StrCat(options.command[0], " was ended by ",
                         name != nullptr ? absl::StrCat("SIG", name) : absl::StrCat("signal ", WTERMSIG(status))));
+  if (!watching.HasSeenBoxes())
+    Complain(absl::StrCat("it had no black box in ", boxes.path(),
+                          ": does it use pitot::Options::FromEnvironment, and may its user write there?"));
   return kSignalled + WTERMSIG(status);
 }
 
@@ -134,15 +194,16 @@ int RunCommand(const RunOptions& given) {
 
 void AddRun(CommandLine& line) {
   auto options = std::make_shared<RunOptions>();
-  const Command command =
-      line.Command("run", "Runs a command with a black box, and writes an incident when it hangs or dies");
-  command.Add("command", &options->command, "The command and its arguments, after --").Required();
+  const Command command = line.Command(
+      "run", "Runs a command with a black box, and writes an incident when it hangs or dies: pitot run -- COMMAND");
+  command.TakeRest(&options->command);
   command.Add("--dir", &options->watch.boxes,
               "The folder for black boxes [PITOT_BLACK_BOX_DIRECTORY; otherwise a new one in /dev/shm, until it ends]");
   AddWatchOptions(command, &options->watch);
   command.Footer(
       "It sets PITOT_BLACK_BOX_DIRECTORY for the command, and with -o also PITOT_INCIDENT_DIRECTORY. A server with "
-      "pitot::Options::FromEnvironment has a black box then. Signals that it gets are sent on to the command.\n"
+      "pitot::Options::FromEnvironment has a black box then. SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are "
+      "passed on to the command.\n"
       "Exit codes: the command's; 128 and the signal's number if it was ended by one; 127 there is no such command; "
       "126 "
       "it cannot be run; 6 there is no folder for black boxes.");

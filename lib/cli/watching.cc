@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "base/clock.h"
@@ -78,18 +79,41 @@ Watching::Watching(const WatchOptions& options) : options_(options), own_oom_kil
 Watching::~Watching() = default;
 
 void Watching::Round() {
-  const std::vector<std::string> paths = session::BoxesIn(options_.boxes);
-  const auto is_gone = [&paths](const std::string& path) {
-    return std::find(paths.begin(), paths.end(), path) == paths.end();
+  // A watcher without memory for a moment goes on, and so does its server.
+  const auto attempt = [](const auto& work) {
+    try {
+      work();
+    } catch (const std::exception& error) {
+      Complain(std::string("a look at black boxes failed: ") + error.what());
+    }
   };
-  std::erase_if(watched_, [](const auto& process) { return !process.second->IsAlive(); });
-  std::erase_if(oom_kills_, [&is_gone](const auto& kills) { return is_gone(kills.first); });
-  std::erase_if(left_, is_gone);
-  for (const std::string& path : paths) {
-    if (watched_.find(path) == watched_.end() && left_.find(path) == left_.end()) Meet(path);
-  }
-  for (const auto& [path, process] : watched_) LookAt(path, process.get());
+  attempt([&] {
+    const std::vector<std::string> paths = session::BoxesIn(options_.boxes);
+    const auto is_gone = [&paths](const std::string& path) {
+      return std::find(paths.begin(), paths.end(), path) == paths.end();
+    };
+    std::erase_if(watched_, [](const auto& process) { return !process.second->IsAlive(); });
+    std::erase_if(oom_kills_, [&is_gone](const auto& kills) { return is_gone(kills.first); });
+    std::erase_if(left_, is_gone);
+    for (const std::string& path : paths) {
+      if (watched_.find(path) == watched_.end() && left_.find(path) == left_.end()) attempt([&] { Meet(path); });
+    }
+    // All are looked at before the first incident is written, which may take seconds.
+    std::map<std::string, session::Wedge> wedges;
+    for (const auto& [path, process] : watched_) {
+      if (std::optional<session::Wedge> wedge = process->Look()) wedges[path] = *std::move(wedge);
+    }
+    for (const auto& [path, wedge] : wedges) attempt([&] { Write(path, wedge, watched_[path]->pid()); });
+    Renew();
+  });
   fflush(stdout);
+}
+
+// Ends and kills count for two rounds.
+void Watching::Renew() {
+  ends_.clear();
+  own_oom_kills_.Renew();
+  for (auto& [path, kills] : oom_kills_) kills.Renew();
 }
 
 int64_t Watching::SleepNs() const {
@@ -104,11 +128,13 @@ void Watching::Meet(const std::string& path) {
   auto box = std::make_unique<FoundBox>(path);
   switch (box->Look()) {
     case FoundBox::Life::kAlive:
+      has_seen_boxes_ = true;
       if (box->IsTaken()) return;
       if (const int64_t pid = box->Owner(); pid != 0) oom_kills_[path] = session::OomKills(pid);
       watched_[path] = std::make_unique<Watched>(std::move(box), limits_);
       return;
     case FoundBox::Life::kDead:
+      has_seen_boxes_ = true;
       Note(RecoverBox(box.get(), EndOf(*box), {options_.output, options_.tell}, AfterIt::kRemove), path);
       return;
     case FoundBox::Life::kEnded:
@@ -124,14 +150,11 @@ void Watching::Meet(const std::string& path) {
   left_.insert(path);
 }
 
-void Watching::LookAt(const std::string& path, Watched* process) {
-  const std::optional<session::Wedge> wedge = process->Look();
-  if (!wedge) return;
+void Watching::Write(const std::string& path, const session::Wedge& wedge, int64_t pid) {
   FoundBox box(path);
-  if (box.Peek() == FoundBox::Life::kAlive)
-    Note(WriteWedged(&box, *wedge, process->pid(), {!options_.no_stacks, options_.nvml},
-                     {options_.output, options_.tell}),
-         "");
+  if (box.Peek() != FoundBox::Life::kAlive) return;
+  const WedgeQuestions ask{!options_.no_stacks, options_.nvml};
+  Note(WriteWedged(&box, wedge, pid, ask, {options_.output, options_.tell}), "");
 }
 
 session::SeenEnd Watching::EndOf(const FoundBox& box) const {

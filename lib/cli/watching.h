@@ -39,12 +39,14 @@ class Watching {
   explicit Watching(const WatchOptions& options);
   ~Watching();
 
-  // Looks at all black boxes in the folder. Throws bad_alloc.
+  // Looks at all black boxes in the folder. What fails is complained of, and tried again.
   void Round();
   // Until the next round.
   int64_t SleepNs() const;
-  // A child of this process has ended, as waitpid said. Its black box is found by the next round.
+  // A child of this process has ended, as waitpid said: for the next round, which finds its black box.
   void NoteEnd(int64_t pid, int status) { ends_[pid] = status; }
+  // Whether there ever was a black box of a process.
+  bool HasSeenBoxes() const { return has_seen_boxes_; }
   // kDone; kNothingFound: an incident was written; or the exit code of one that could not be.
   int result() const { return result_; }
 
@@ -52,18 +54,20 @@ class Watching {
   class Watched;
 
   void Meet(const std::string& path);
-  void LookAt(const std::string& path, Watched* process);
+  void Write(const std::string& path, const session::Wedge& wedge, int64_t pid);
+  void Renew();
   session::SeenEnd EndOf(const session::FoundBox& box) const;
   void Note(int written, const std::string& path);
 
   const WatchOptions& options_;
-  const session::OomKills own_oom_kills_;  // in this process's control group
+  session::OomKills own_oom_kills_;  // in this process's control group
   session::WatchLimits limits_;
   std::map<std::string, std::unique_ptr<Watched>> watched_;  // by path
   std::map<std::string, session::OomKills> oom_kills_;       // in their control groups, by path
-  std::map<int64_t, int> ends_;                              // by process
+  std::map<int64_t, int> ends_;                              // since the last round, by process
   std::map<std::string, int> broken_;                        // how often
   std::set<std::string> left_;                               // nothing can be done for them
+  bool has_seen_boxes_ = false;
   int result_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,22 +20,32 @@ namespace {
 // In a tmpfs, one black box takes at most one in so many of the free bytes: others need them, too.
 constexpr uint64_t kFreePerBox = 2;
 
-bool IsOwnFile(const std::string& path) {
-  struct stat info {};
-  return lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid();
-}
+struct DeadBox {
+  std::unique_ptr<FoundBox> box;
+  int64_t written_ns;  // since 1970
+  std::string who;
+};
 
-// Oldest first. They are locked while they are in the list: nobody else reads them.
-std::vector<std::unique_ptr<FoundBox>> DeadBoxesIn(const std::vector<std::string>& paths) {
-  std::vector<std::unique_ptr<FoundBox>> dead;
+// Oldest first. They are locked while they are in the list: nobody else reads them. Files that cannot be read, such as
+// another version's, count after an hour: one may be in the making.
+std::vector<DeadBox> DeadBoxesIn(const std::vector<std::string>& paths) {
+  constexpr int64_t kHour = 3600;
+  std::vector<DeadBox> dead;
   for (const std::string& path : paths) {
-    if (!IsOwnFile(path)) continue;
+    struct stat info {};
+    if (lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid()) continue;
     auto box = std::make_unique<FoundBox>(path);
-    if (box->Look() == FoundBox::Life::kDead) dead.push_back(std::move(box));
+    const FoundBox::Life life = box->Look();
+    const snapshot::BoxFacts& facts = box->reader().facts();
+    if (life == FoundBox::Life::kDead) {
+      std::string who = "of " + facts.process_name + " (process " + std::to_string(facts.pid) + ")";
+      dead.push_back({std::move(box), facts.last.realtime_ns, std::move(who)});
+    } else if (life == FoundBox::Life::kBroken && info.st_mtime < time(nullptr) - kHour) {
+      std::string who = "that cannot be read (" + box->why() + ")";
+      dead.push_back({std::move(box), info.st_mtime * int64_t{1'000'000'000}, std::move(who)});
+    }
   }
-  std::sort(dead.begin(), dead.end(), [](const auto& a, const auto& b) {
-    return a->reader().facts().last.realtime_ns < b->reader().facts().last.realtime_ns;
-  });
+  std::sort(dead.begin(), dead.end(), [](const DeadBox& a, const DeadBox& b) { return a.written_ns < b.written_ns; });
   return dead;
 }
 
@@ -55,16 +66,15 @@ std::vector<std::string> MakeBoxRoom(const std::string& directory, uint64_t byte
   const std::vector<std::string> paths = BoxesIn(directory);
   std::vector<std::string> removed;
   if (paths.size() <= kMostDeadBoxes && DoubtAboutRoom(directory, bytes).empty()) return removed;
-  std::vector<std::unique_ptr<FoundBox>> dead = DeadBoxesIn(paths);
+  std::vector<DeadBox> dead = DeadBoxesIn(paths);
   for (size_t i = 0; i + 1 < dead.size(); ++i) {
     const std::string doubt = DoubtAboutRoom(directory, bytes);
     if (dead.size() - i <= kMostDeadBoxes && doubt.empty()) break;
-    const snapshot::BoxFacts& facts = dead[i]->reader().facts();
-    std::string line = "removed the black box of " + facts.process_name + " (process " + std::to_string(facts.pid) +
-                       "), which nobody had read: " + dead[i]->path() + ": ";
+    std::string line =
+        "removed a black box " + dead[i].who + ", for which there was no incident: " + dead[i].box->path() + ": ";
     line += doubt.empty() ? "there are more than " + std::to_string(kMostDeadBoxes) : doubt;
-    dead[i]->Remove();
-    dead[i].reset();  // its pages go with the last mapping
+    dead[i].box->Remove();
+    dead[i].box.reset();  // its pages go with the last mapping
     removed.push_back(std::move(line));
   }
   return removed;

@@ -13,6 +13,7 @@
 #include <map>
 #include <new>
 #include <string_view>
+#include <utility>
 
 #include "base/columns.h"
 #include "base/text.h"
@@ -191,16 +192,23 @@ OomKills::OomKills(int64_t pid) {
   std::vector<std::string> paths;
   for (const char* const root : kUnifiedRoots) paths.push_back(root + unified + "/memory.events");
   if (!own.empty()) paths.push_back("/sys/fs/cgroup/memory" + own + "/memory.oom_control");
+  // In a container, the path may be the host's, and the mount is the container's group.
+  if (pid == getpid()) {
+    for (const char* const file : {"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"})
+      paths.push_back(file);
+  }
   for (const std::string& path : paths) {
     const std::string count = LineAfter(TextIn(path), kOomKills);
     if (count.empty()) continue;
     path_ = path;
-    before_ = std::strtoull(count.c_str(), nullptr, 10);
+    before_ = last_ = std::strtoull(count.c_str(), nullptr, 10);
     return;
   }
 }
 
-bool OomKills::HaveGrown() const { return !path_.empty() && Count(TextIn(path_), kOomKills) > before_; }
+uint64_t OomKills::Now() const { return path_.empty() ? 0 : Count(TextIn(path_), kOomKills); }
+bool OomKills::HaveGrown() const { return Now() > before_; }
+void OomKills::Renew() { before_ = std::exchange(last_, Now()); }
 
 bool IsWatcherReady(int64_t pid) {
   const std::string folder = TasksOf(pid);

@@ -46,12 +46,15 @@ class OomKills {
   OomKills() = default;
   // Counts from now on, for a living process. May throw bad_alloc.
   explicit OomKills(int64_t pid);
-  // Whether there were any since. False: none, or the kernel does not tell.
+  // Whether there were any since the last call of Renew but one. False: none, or the kernel does not tell.
   bool HaveGrown() const;
+  void Renew();
 
  private:
+  uint64_t Now() const;
+
   std::string path_;  // "": not known
-  uint64_t before_ = 0;
+  uint64_t before_ = 0, last_ = 0;
 };
 // All of it, for at most kMostThreads. May throw bad_alloc.
 inline constexpr size_t kMostThreads = 4096;

@@ -69,6 +69,10 @@ std::string SignalText(int number) {
   return name != nullptr ? "SIG" + std::string(name) : "signal " + std::to_string(number);
 }
 
+bool MayBeKilled(const SeenEnd& seen) {
+  return !seen.status || (WIFSIGNALED(*seen.status) && WTERMSIG(*seen.status) == SIGKILL);
+}
+
 // As others saw it: "by SIGKILL".
 std::string HowOf(const SeenEnd& seen) {
   if (!seen.status) return "without a word (killed or crashed)";
@@ -78,7 +82,7 @@ std::string HowOf(const SeenEnd& seen) {
 
 // "by SIGSEGV on thread worker".
 std::string HowOf(const std::optional<ends::DeathNote>& note, const SeenEnd& seen) {
-  if (!note) return HowOf(seen);
+  if (!note || (seen.status && MayBeKilled(seen))) return HowOf(seen);  // a kill may come during its last words
   const std::string on = " on thread " + TextOf(note->thread_name);
   switch (note->end) {
     case ends::End::kExit:
@@ -248,7 +252,12 @@ int64_t FoundBox::Owner() const noexcept {
   const snapshot::BoxFacts& facts = reader_.facts();
   const int64_t holder = LockHolder();
   if (holder > 0 && ProcessStart(holder) == facts.process_start) return holder;
-  return DoesRun(facts) ? facts.pid : 0;
+  // Its file may name any process: it must be of the same user.
+  struct stat file {
+  }, process{};
+  const std::string folder = "/proc/" + std::to_string(facts.pid);
+  const bool is_same = fstat(fd_, &file) == 0 && stat(folder.c_str(), &process) == 0 && file.st_uid == process.st_uid;
+  return is_same && DoesRun(facts) ? facts.pid : 0;
 }
 
 // By another process. If not, and it is to be taken, the lock is this one's from here on.
@@ -314,7 +323,7 @@ std::string LastWords(const snapshot::BoxFacts& facts, const std::string& note, 
                       uint64_t open_requests) {
   return facts.process_name + " (process " + std::to_string(facts.pid) + ") ended " + HowOf(NoteOf(note), seen) +
          " at " + TimeText(facts.last.realtime_ns) + ", with " + base::Plural(open_requests, "open request") +
-         (seen.had_oom_kills ? "; meanwhile the kernel's OOM killer struck in its control group" : "");
+         (seen.had_oom_kills && MayBeKilled(seen) ? "; the kernel's OOM killer struck in its control group" : "");
 }
 
 namespace {

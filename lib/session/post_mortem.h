@@ -72,7 +72,7 @@ std::vector<std::string> BoxesIn(const std::string& path);
 // What others saw of a process's end.
 struct SeenEnd {
   std::optional<int> status;   // of waitpid(2)
-  bool had_oom_kills = false;  // the kernel's OOM killer struck in its control group meanwhile
+  bool had_oom_kills = false;  // the kernel's OOM killer struck in its control group right before
 };
 
 // One sentence: which process, how and when it ended, what was open. `note` is the bytes of its death note, or "";

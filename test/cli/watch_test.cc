@@ -92,8 +92,10 @@ TEST_CASE("watch writes an incident of a stopped process from outside, with the 
   CHECK(threads.find("The kernel's view of the process: 4 threads: 4 T\n") == 0);
   CHECK(threads.find("pitot-watch") != std::string::npos);
   CHECK(threads.find("do_signal_stop") != std::string::npos);
-  if (threads.find("install libdw1") == std::string::npos)
-    CHECK(threads.find("              pause (libc.so.6)\n") != std::string::npos);  // in its own code
+  const bool can_read = threads.find("install libdw1") == std::string::npos &&
+                        threads.find("ptrace is not allowed") == std::string::npos &&
+                        threads.find("x86-64 only") == std::string::npos;
+  if (can_read) CHECK(threads.find("              pause (libc.so.6)\n") != std::string::npos);  // in its own code
   const std::string info = folder.Run("info " + incident).out;
   CHECK(info.find("4 threads: 4 T") != std::string::npos);
 }

@@ -14,7 +14,7 @@
 
 namespace fakes {
 
-// A group of its own below the process's, of version 1 or 2 of the memory controller. It must outlive its processes.
+// A group of its own, of version 1 or 2 of the memory controller. It must outlive its processes.
 class MemoryGroup {
  public:
   MemoryGroup() {
@@ -37,8 +37,9 @@ class MemoryGroup {
   // Moves the calling process there. It may have so much memory more than before: its pages stay with the group it
   // left.
   bool Enter(uint64_t bytes) const {
-    std::ofstream(path_ + "/cgroup.procs") << getpid() << std::flush;
-    return (std::ofstream(limit_) << bytes << std::flush).good();
+    std::ofstream(path_ + "/memory.swap.max") << 0 << std::flush;  // version 2; without swap there is no such file
+    return (std::ofstream(path_ + "/cgroup.procs") << getpid() << std::flush).good() &&
+           (std::ofstream(limit_) << bytes << std::flush).good();
   }
 
  private:

@@ -10,35 +10,43 @@
 #include <time.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <exception>
 #include <iterator>
 #include <memory>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "base/clock.h"
-#include "collect/stacks/perf_records.h"
+#include "base/columns.h"
+#include "base/text.h"
 #include "collect/stacks/unwinder.h"
 
 namespace pitot::stacks {
 namespace {
 
-constexpr size_t kMostTraced = 256;
-constexpr int64_t kMostTracingNs = 2'000'000'000;
-constexpr int64_t kStopNs = 20'000'000;  // a thread that runs stops within some us
-constexpr size_t kPageBytes = 4 << 10, kPages = 16;
-
 #if defined(__x86_64__)
 
-// Waits until a traced thread has stopped. Returns the signal that it must still get, or 0; -1: it does not stop.
+constexpr int64_t kCopyingNs = 1'500'000'000;         // then no further thread is begun
+constexpr std::chrono::milliseconds kPatience(2000);  // for all of it
+constexpr int64_t kStopNs = 100'000'000;              // a thread that runs stops within some us
+constexpr size_t kPageBytes = 4 << 10, kPages = 16;
+constexpr int kDidNotStop = -1;
+
+// Waits until a traced thread has stopped. Returns the signal that it must still get, or 0. Its end stays for its
+// parent, which may be this process.
 int AwaitStop(pid_t tid) {
   const int64_t until_ns = base::ClockNs(CLOCK_MONOTONIC) + kStopNs;
   for (;;) {
-    int status = 0;
-    const pid_t stopped = waitpid(tid, &status, __WALL | __WNOTHREAD | WNOHANG);
-    if (stopped == tid && WIFSTOPPED(status)) return status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
-    if (stopped != 0 || base::ClockNs(CLOCK_MONOTONIC) > until_ns) return -1;
+    siginfo_t info{};
+    if (waitid(P_PID, static_cast<id_t>(tid), &info, WSTOPPED | WNOHANG | __WALL | __WNOTHREAD) != 0)
+      return kDidNotStop;
+    if (info.si_pid == tid) return info.si_status >> 8 == PTRACE_EVENT_STOP ? 0 : info.si_status & 0xff;
+    if (base::ClockNs(CLOCK_MONOTONIC) > until_ns) return kDidNotStop;
     const timespec pause{0, 20'000};
     nanosleep(&pause, nullptr);
   }
@@ -57,7 +65,7 @@ bool CopyRegisters(pid_t tid, Sample* sample) {
 }
 
 // By pages: those behind the stack's end are not there.
-void CopyStack(pid_t tid, Sample* sample) {
+bool CopyMemory(pid_t tid, Sample* sample) {
   sample->stack.resize(kPages * kPageBytes);
   const uint64_t begin = sample->registers[Sample::kStackPointer];
   const uint64_t first = kPageBytes - begin % kPageBytes;
@@ -69,67 +77,126 @@ void CopyStack(pid_t tid, Sample* sample) {
   const iovec to{sample->stack.data(), sample->stack.size()};
   const ssize_t copied = process_vm_readv(tid, &to, 1, from, kPages, 0);
   sample->stack.resize(copied > 0 ? static_cast<size_t>(copied) : 0);
+  return copied > 0;
 }
 
-// Returns 0, or errno.
-int CopyThread(pid_t tid, Sample* sample) {
-  if (ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0) return errno;
-  const bool is_asked = ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr) == 0;
-  const int signal = is_asked ? AwaitStop(tid) : -1;
-  if (signal < 0) return EBUSY;  // the end of the calling thread lets it go
-  sample->tid = tid;
-  if (CopyRegisters(tid, sample)) CopyStack(tid, sample);
-  ptrace(PTRACE_DETACH, tid, nullptr, reinterpret_cast<void*>(static_cast<intptr_t>(signal)));
-  return sample->stack.empty() ? EFAULT : 0;
-}
-
-std::string ProblemOf(int error) {
-  if (error == EPERM)
-    return "stacks: ptrace is not allowed here (run as root, with CAP_SYS_PTRACE, or the server by `pitot run`)";
-  return std::string("stacks: ") + std::generic_category().message(error);
-}
-
-void Read(pid_t pid, std::span<const int64_t> tids, TracedStacks* stacks) {
-  const std::unique_ptr<Unwinder> unwinder = OpenUnwinderOf(pid, StackDepth::kWhole, &stacks->problem);
-  if (unwinder == nullptr) return;
-  const int64_t until_ns = base::ClockNs(CLOCK_MONOTONIC) + kMostTracingNs;
-  size_t done = 0;
-  for (; done < std::min(tids.size(), kMostTraced) && base::ClockNs(CLOCK_MONOTONIC) < until_ns; ++done) {
-    Sample sample;
-    const int error = CopyThread(static_cast<pid_t>(tids[done]), &sample);
-    if (error == ESRCH) continue;  // it has ended
-    if (error != 0) stacks->problem = ProblemOf(error);
-    if (error == EPERM) return;
-    if (error != 0) continue;
-    std::vector<std::string>& frames = stacks->frames[tids[done]];
-    for (Frame& frame : unwinder->UnwindSample(sample)) frames.push_back(std::move(frame.text));
+// Why threads have no stack, and how many.
+struct NotCopied {
+  size_t not_stopped = 0, unreadable = 0, beyond = 0;
+  int error = 0;  // of the first one that could not be traced or read
+  std::string Text() const {
+    std::string text;
+    const auto add = [&text](size_t count, const std::string& why) {
+      if (count != 0) text += (text.empty() ? "stacks: " : ", ") + base::Plural(count, "thread") + " " + why;
+    };
+    if (error == EPERM)
+      return "stacks: ptrace is not allowed here, or another tracer has the process (allowed: root, CAP_SYS_PTRACE, "
+             "the "
+             "parent by `pitot run`)";
+    add(not_stopped, "did not stop within 0.1 s");
+    add(unreadable, "could not be read: " + base::SystemText(error));
+    add(beyond, "beyond 256 or 1.5 s");
+    return text;
   }
-  if (done < tids.size())
-    stacks->problem = "stacks of " + std::to_string(tids.size() - done) + " threads: they are beyond 2 s or 256";
+};
+
+// False: it has no stack.
+bool CopyThread(pid_t tid, Sample* sample, NotCopied* missing) {
+  const auto fail = [missing](int error) {
+    if (error == ESRCH) return false;  // it has ended
+    ++missing->unreadable;
+    if (missing->error == 0) missing->error = error;
+    return false;
+  };
+  if (ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0) return fail(errno);
+  const bool is_asked = ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr) == 0;
+  const int signal = is_asked ? AwaitStop(tid) : kDidNotStop;
+  if (signal == kDidNotStop) return ++missing->not_stopped, false;  // the end of the calling thread lets it go
+  sample->tid = tid;
+  const bool is_copied = CopyRegisters(tid, sample) && CopyMemory(tid, sample);
+  const int error = errno;
+  ptrace(PTRACE_DETACH, tid, nullptr, reinterpret_cast<void*>(static_cast<intptr_t>(signal)));
+  return is_copied || fail(error);
 }
 
-#else
-
-void Read(pid_t pid, std::span<const int64_t>, TracedStacks* stacks) {
-  OpenUnwinderOf(pid, StackDepth::kWhole, &stacks->problem);
+CopiedStacks CopyAll(const std::vector<int64_t>& tids) {
+  CopiedStacks stacks;
+  NotCopied missing;
+  const int64_t until_ns = base::ClockNs(CLOCK_MONOTONIC) + kCopyingNs;
+  for (size_t i = 0; i < tids.size() && missing.error != EPERM; ++i) {
+    if (i >= CopiedStacks::kMost || base::ClockNs(CLOCK_MONOTONIC) >= until_ns) {
+      missing.beyond = tids.size() - i;
+      break;
+    }
+    Sample sample;
+    if (CopyThread(static_cast<pid_t>(tids[i]), &sample, &missing)) stacks.samples.push_back(std::move(sample));
+  }
+  stacks.problem = missing.Text();
+  return stacks;
 }
+
+// The asking thread may outlive the question, and this with it.
+struct Answer {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool is_there = false;
+  CopiedStacks stacks;
+  std::exception_ptr failure;
+};
 
 #endif
 
 }  // namespace
 
-TracedStacks ReadStacks(pid_t pid, std::span<const int64_t> tids) {
-  TracedStacks stacks;
-  std::exception_ptr failure;
-  std::thread([&] {
+#if defined(__x86_64__)
+
+CopiedStacks CopyStacks(std::vector<int64_t> tids) {
+  static std::atomic<bool> is_stuck{false};
+  if (is_stuck) return {{}, "stacks: an earlier question to the kernel has no answer yet"};
+  const auto answer = std::make_shared<Answer>();
+  std::thread asking([answer, tids = std::move(tids)] {
+    CopiedStacks stacks;
+    std::exception_ptr failure;
     try {
-      Read(pid, tids, &stacks);
+      stacks = CopyAll(tids);
     } catch (...) {
       failure = std::current_exception();
     }
-  }).join();
-  if (failure) std::rethrow_exception(failure);
-  return stacks;
+    const std::lock_guard lock(answer->mutex);
+    answer->stacks = std::move(stacks);
+    answer->failure = failure;
+    answer->is_there = true;
+    answer->changed.notify_one();
+  });
+  std::unique_lock lock(answer->mutex);
+  if (!answer->changed.wait_for(lock, kPatience, [&answer] { return answer->is_there; })) {
+    is_stuck = true;
+    asking.detach();
+    return {{}, "stacks: the kernel did not answer within 2 s"};
+  }
+  lock.unlock();
+  asking.join();
+  if (answer->failure) std::rethrow_exception(answer->failure);
+  return std::move(answer->stacks);
+}
+
+#else
+
+CopiedStacks CopyStacks(std::vector<int64_t>) { return {{}, "stacks of machine code are read on x86-64 only"}; }
+
+#endif
+
+std::string UnwindStacks(pid_t pid, std::span<const Sample> samples,
+                         const std::function<void(int64_t tid, const std::vector<std::string>& frames)>& tell) {
+  std::string why_not;
+  const std::unique_ptr<Unwinder> unwinder = OpenUnwinderOf(pid, StackDepth::kWhole, &why_not);
+  if (unwinder == nullptr) return "stacks: " + why_not;
+  for (const Sample& sample : samples) {
+    std::vector<std::string> frames;
+    for (Frame& frame : unwinder->UnwindSample(sample)) frames.push_back(std::move(frame.text));
+    tell(sample.tid, frames);
+  }
+  return "";
 }
 
 }  // namespace pitot::stacks

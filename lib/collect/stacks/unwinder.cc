@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <new>
@@ -147,14 +148,19 @@ class LibDw final : public Unwinder {
     return false;
   }
 
-  // Opened while a stack is walked. Another process may have other files in its place: those of its own root count.
+  // Called while a stack is walked. Another process may have other files in its place: those of its own root count, and
+  // nothing but files, as its mappings may name devices, too.
   static int FindElf(Module module, void** data, const char* name, uint64_t base, char** file, Elf* elf) {
     const LibDw& it = *g_walking;
     if (it.pid_ != getpid() && name[0] == '/') {
       char path[PATH_MAX + 32];
       snprintf(path, sizeof path, "/proc/%d/root%s", it.pid_, name);
       const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-      if (descriptor >= 0) return *file = strdup(path), descriptor;
+      struct stat info {};
+      if (descriptor >= 0 && fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode))
+        return *file = strdup(path), descriptor;
+      if (descriptor >= 0) close(descriptor);
+      return -1;
     }
     return it.api_.find_elf(module, data, name, base, file, elf);
   }
