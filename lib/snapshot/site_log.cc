@@ -7,6 +7,7 @@
 #include <new>
 #include <string_view>
 
+#include "snapshot/site_finder.h"
 #include "snapshot/texts.h"
 #include "trace/internal_sites.h"
 
@@ -34,6 +35,7 @@ bool SiteLog::Begin(trace::Box* box) noexcept {
   try {
     // Without it a reader could not tell the records of one thread from those of the next.
     NoteSite(reinterpret_cast<uintptr_t>(&trace::kThreadEndSite));
+    NoteAhead();
   } catch (const std::bad_alloc&) {
     errno = ENOMEM;
     return false;
@@ -92,7 +94,22 @@ void SiteLog::NoteSite(uint64_t address) {
     if (type == ArgType::kLiteral) literals |= static_cast<uint32_t>(type) << (4 * arg);
   }
   sites_.emplace(address, literals);
-  if (text.unloaded) return;
+  if (!text.unloaded) AddSite(address, text);
+}
+
+// A site that is used is written again: another library may lie there by then, and readers take the last entry.
+void SiteLog::NoteAhead() {
+  uint64_t bytes = 0;
+  for (const uint64_t address : FindSites(kMostAhead, kMostSearchedBytes)) {
+    const SiteText text = OwnTexts().Site(address);
+    if (text.unloaded) continue;
+    AddSite(address, text);
+    bytes += entry_.size();
+    if (bytes > kMostAheadBytes) return;
+  }
+}
+
+void SiteLog::AddSite(uint64_t address, const SiteText& text) {
   SetHead({address, 0, text.kind, text.flags, text.line, text.arg_types, text.arg_count, {}}, &entry_);
   for (const std::string* part : {&text.name, &text.file, &text.function, &text.arg_text}) AddText(*part, &entry_);
   log_.Add(entry_.data(), static_cast<uint32_t>(entry_.size()));

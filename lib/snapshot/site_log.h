@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The sites and literals that records point to, written to the black box as they are first seen: their addresses mean
-// nothing to another process. The watcher looks at each ring's newest records now and then. So a site that was first
-// used right before the process died may have no name.
+// nothing to another process. The sites of what is loaded at the start are written ahead. For those of libraries
+// loaded later, and for literals, the watcher looks at each ring's newest records now and then. So one of these that
+// was first used right before the process died may have no name.
 #ifndef PITOT_LIB_SNAPSHOT_SITE_LOG_H_
 #define PITOT_LIB_SNAPSHOT_SITE_LOG_H_
 
@@ -44,11 +45,15 @@ class SiteLog {
 
  private:
   static constexpr uint64_t kRoomBytes = 4 << 20, kMostWords = 2048;
+  static constexpr size_t kMostAhead = 4096;
+  static constexpr uint64_t kMostAheadBytes = kRoomBytes / 4, kMostSearchedBytes = 64 << 20;
 
+  void NoteAhead();
   void LookAt(const trace::ThreadRing& ring);
   void Note(const Record& record);
   void NoteSite(uint64_t address);
   void NoteLiteral(uint64_t address);
+  void AddSite(uint64_t address, const SiteText& text);
 
   trace::BoxLog log_;
   std::unordered_map<const trace::ThreadRing*, uint64_t> heads_;  // what was looked at

@@ -144,8 +144,7 @@ TEST_CASE("what a killed process did last is in its black box", "[black_box]") {
   const Trace trace = TraceOfOnly(boxes.path);
   CHECK(CountNamed(trace, "work") == 101);
   CHECK(CountNamed(trace, "outer") == 1);
-  // Its site is as new as the end is near.
-  CHECK(CountNamed(trace, "new") + CountNamed(trace, "(not named before the process ended)") == 1);
+  CHECK(CountNamed(trace, "new") == 1);
   CHECK(std::any_of(trace.threads.begin(), trace.threads.end(),
                     [&](const auto& thread) { return trace.strings[thread.name] == "server"; }));
   REQUIRE(trace.requests.size() == 1);
@@ -156,6 +155,20 @@ TEST_CASE("what a killed process did last is in its black box", "[black_box]") {
   CHECK(trace.window_end_ns - trace.window_begin_ns < 120'000'000'000);  // no longer than it lived
   const std::string detail(trace.strings[trace.firings[0].detail]);
   CHECK(detail.find("1 open request") != std::string::npos);
+}
+
+TEST_CASE("a place first used right before a kill is named, with its arguments", "[black_box]") {
+  Boxes boxes;
+  Die(&boxes, [] {
+    PITOT_SCOPE("first and last", 1);
+    Mark(77);
+    kill(getpid(), SIGKILL);
+  });
+  const Trace trace = TraceOfOnly(boxes.path);
+  CHECK(CountNamed(trace, "first and last") == 1);
+  REQUIRE(CountNamed(trace, "numbered") == 1);
+  CHECK(std::find(trace.arg_values.begin(), trace.arg_values.end(), 77) != trace.arg_values.end());
+  CHECK(CountNamed(trace, "(not named before the process ended)") == 0);
 }
 
 TEST_CASE("with crashes handled, the black box says how the process ended", "[black_box]") {

@@ -26,6 +26,7 @@
 #include "snapshot/box_reader.h"
 #include "snapshot/former_threads.h"
 #include "snapshot/record.h"
+#include "snapshot/site_finder.h"
 #include "snapshot/site_log.h"
 #include "trace/box.h"
 #include "trace/parent_only.h"
@@ -124,6 +125,21 @@ void CheckInOrder(const std::vector<uint64_t>& numbers, uint64_t newest) {
   REQUIRE_FALSE(numbers.empty());
   CHECK(numbers.front() == newest);
   CHECK(numbers.front() - numbers.back() + 1 == numbers.size());
+}
+
+TEST_CASE("sites are found before they are used, up to a number and in so many bytes", "[box]") {
+  constexpr uint64_t kAllBytes = uint64_t{1} << 30;
+  const auto count_named = [](const std::vector<uint64_t>& sites, std::string_view name) {
+    return std::count_if(sites.begin(), sites.end(),
+                         [&](uint64_t site) { return pitot::snapshot::ReadSite(site).name == name; });
+  };
+  const auto never_called = [] { PITOT_INSTANT("never called"); };
+  static_cast<void>(static_cast<void (*)()>(never_called));
+  const std::vector<uint64_t> sites = pitot::snapshot::FindSites(1 << 20, kAllBytes);
+  CHECK(count_named(sites, "number") == 1);
+  CHECK(count_named(sites, "never called") == 1);
+  CHECK(pitot::snapshot::FindSites(1, kAllBytes) == std::vector<uint64_t>{sites.at(0)});
+  CHECK(pitot::snapshot::FindSites(1 << 20, 0).empty());
 }
 
 TEST_CASE("a ring grows in its black box, and a reader finds the records of both sizes", "[box]") {
