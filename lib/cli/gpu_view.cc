@@ -112,7 +112,7 @@ class GpusFile final : public Serializer {
 }  // namespace
 
 std::string GpuView(const std::string& library, int64_t pid) {
-  // A GPU that hangs goes on hanging: others' incidents do not wait for it, too.
+  // A GPU goes on hanging: others' incidents do not wait for it, too.
   static int64_t hung_ns = -kHungNs;
   static std::string hung;
   if (base::ClockNs(CLOCK_MONOTONIC) - hung_ns < kHungNs) return hung;

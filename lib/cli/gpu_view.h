@@ -13,7 +13,7 @@
 namespace pitot::cli {
 
 // A text of a line for each GPU, with the memory of process `pid`; "": there is no NVML here. NVML is asked in a child
-// of this process, for 2 s: a GPU that hangs may keep it. `library`: NVML's file; "": the system's.
+// of this process, for 2 s: a hanging GPU may keep it. `library`: NVML's file; "": the system's.
 std::string GpuView(const std::string& library, int64_t pid);
 
 // A file `gpus.txt` with it.

@@ -33,7 +33,7 @@ struct RunOptions {
   std::vector<std::string> command;
 };
 
-// The folder of black boxes: as named, or one in memory that ends with this object.
+// The folder of black boxes: as named, or one in memory, which is removed at the end.
 class Boxes {
  public:
   explicit Boxes(const std::string& named) : path_(named) {
@@ -121,7 +121,7 @@ pid_t Start(const std::vector<std::string>& command) {
   const pid_t pid = fork();
   if (pid == 0) Execute(command, before);
   if (pid < 0) return -1;
-  signal(SIGPIPE, SIG_IGN);  // who reads the messages may go
+  signal(SIGPIPE, SIG_IGN);  // the reader of messages may go
   g_runner = getpid(), g_command = pid;
   struct sigaction action {};
   action.sa_sigaction = PassOn;
@@ -136,7 +136,7 @@ pid_t Start(const std::vector<std::string>& command) {
   return pid;
 }
 
-// Takes the ends of children, also of those that others left to this process. Whether `command` is among them.
+// Takes the ends of children, also of orphans. Whether `command` is among them.
 bool Reap(pid_t command, Watching* watching, int* status) {
   for (bool has_ended = false;;) {
     int one = 0;

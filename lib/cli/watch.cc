@@ -30,7 +30,7 @@ int WatchBoxes(const WatchCommand& options) {
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  signal(SIGPIPE, SIG_IGN);  // who reads the messages may go
+  signal(SIGPIPE, SIG_IGN);  // the reader of messages may go
   const std::string& boxes = options.watch.boxes;
   if (access(boxes.c_str(), R_OK | X_OK) != 0) {
     Complain(boxes + ": " + base::SystemText(errno) + (options.once ? "" : "; waiting for it"));

@@ -31,7 +31,7 @@ struct WatchOptions {
   std::string nvml;                                   // its file, for tests
   void (*tell)(const std::string& text) = PrintLine;  // of an incident
 };
-// The options that all commands that watch have; not the folder.
+// The options of all commands with a Watching; not the folder.
 void AddWatchOptions(const Command& command, WatchOptions* options);
 
 class Watching {
@@ -43,7 +43,7 @@ class Watching {
   void Round();
   // Until the next round.
   int64_t SleepNs() const;
-  // A child of this process has ended, as waitpid said: for the next round, which finds its black box.
+  // A child of this process has ended, as waitpid said. The next round finds its black box.
   void NoteEnd(int64_t pid, int status) { ends_[pid] = status; }
   // Whether there ever was a black box of a process.
   bool HasSeenBoxes() const { return has_seen_boxes_; }
