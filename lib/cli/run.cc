@@ -122,7 +122,8 @@ pid_t Start(const std::vector<std::string>& command) {
   if (pid == 0) Execute(command, before);
   if (pid < 0) return -1;
   signal(SIGPIPE, SIG_IGN);  // the reader of messages may go
-  g_runner = getpid(), g_command = pid;
+  g_runner = getpid();
+  g_command = pid;
   struct sigaction action {};
   action.sa_sigaction = PassOn;
   action.sa_flags = SA_SIGINFO | SA_RESTART;
