@@ -51,7 +51,7 @@ uint64_t ProcessSpace() noexcept {
 std::string OwnBoxName() {
   std::string name = std::to_string(getpid());
   for (const uint64_t number : {ProcessStart(getpid()), ProcessSpace()}) name += "-" + std::to_string(number);
-  return name + ".box";
+  return name + "-" + BootId().substr(0, kBootDigits) + ".box";
 }
 
 std::string BootId() {

@@ -17,8 +17,10 @@ std::string_view StatFrom(std::string_view stat, int field) noexcept;
 uint64_t ProcessStart(int64_t pid) noexcept;
 // The namespace of this process's number, by its inode's; 0: not known.
 uint64_t ProcessSpace() noexcept;
-// The name of this process's black box. In containers, many processes have one number: the start and the namespace tell
-// them apart.
+inline constexpr size_t kBootDigits = 8;
+// The name of this process's black box: NUMBER-START-SPACE-BOOT.box. In containers, many processes have one number: the
+// start and the namespace tell them apart. A machine that starts the same way each time gives a service the number and
+// the start that it had before: the first digits of the boot tell these apart.
 std::string OwnBoxName();
 // The machine's boot, "" if it is not known.
 std::string BootId();

@@ -33,6 +33,7 @@
 #include "session/health.h"
 #include "session/host.h"
 #include "session/post_mortem.h"
+#include "session/process_facts.h"
 #include "trace/box.h"
 #include "trace/bus_guard.h"
 #include "trace/clock.h"
@@ -707,6 +708,23 @@ TEST_CASE("the next recorder of the same incidents makes an incident of a dead o
   Recorder again = Recorder::Start(boxes.Options());
   again.Stop();
   CHECK(fakes::NamesIn(incidents).size() == 1);
+}
+
+// Machines that start the same way each time give a service the number and the start that it had before.
+TEST_CASE("a black box of an earlier boot is found though its process had this one's number and start", "[black_box]") {
+  Boxes boxes;
+  boxes.incidents = boxes.directory.path() + "/incidents";
+  REQUIRE(mkdir(boxes.path.c_str(), 0700) == 0);
+  const std::string boot = pitot::session::BootId().substr(0, 8);
+  const std::string own = pitot::session::OwnBoxName();
+  REQUIRE(own.find("-" + boot + ".box") != own.npos);
+  const std::string earlier = own.substr(0, own.size() - 12) + (boot == "01234567" ? "76543210" : "01234567") + ".box";
+  Die(&boxes, [&] { Work(1); });
+  REQUIRE(rename(BoxesIn(boxes.path).at(0).c_str(), (boxes.path + "/" + earlier).c_str()) == 0);
+
+  const Recorder recorder = Recorder::Start(boxes.Options());
+  REQUIRE(recorder.status().ok());
+  CHECK(fakes::WaitUntil([&] { return boxes.log.Has(pitot::LogLevel::kWarning, "ended without a word"); }));
 }
 
 TEST_CASE("any bytes in a black box are survived", "[black_box]") {
