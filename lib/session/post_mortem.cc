@@ -271,7 +271,12 @@ FoundBox::Life FoundBox::LookFor(Hold hold) {
   const bool may_write = fd_ >= 0;
   if (fd_ < 0) fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd_ < 0) return broken(base::SystemText(errno));
-  if (const char* why = reader_.Open(fd_); why[0] != '\0') return broken(why);
+  if (const char* why = reader_.Open(fd_); why[0] != '\0') {
+    // A loss of power leaves a file whose pages had not been written back: empty, or of zeros.
+    is_unwritten_ = IsNothingWritten() && !IsLocked(hold, may_write ? F_WRLCK : F_RDLCK) && !IsRemoved() &&
+                    IsOwnerGone(path_.substr(path_.rfind('/') + 1));
+    return broken(is_unwritten_ ? "nothing was written to it before its process or the machine ended" : why);
+  }
   if (IsLocked(hold, may_write ? F_WRLCK : F_RDLCK)) return Life::kAlive;
   if (IsRemoved()) return broken("another process has just removed it");
   // The lock is gone also if the process itself opened and closed the file, and some file systems have none.
@@ -281,11 +286,19 @@ FoundBox::Life FoundBox::LookFor(Hold hold) {
     case trace::BoxState::kRecording:
       return Life::kDead;
     case trace::BoxState::kIncomplete:
+      is_unwritten_ = true;
       return broken("its process ended while it made the file");
     case trace::BoxState::kEnded:
       break;
   }
   return Life::kEnded;
+}
+
+// Without its header the rest of a file cannot be understood.
+bool FoundBox::IsNothingWritten() const {
+  char header[trace::kBoxPage];
+  const ssize_t got = pread(fd_, header, sizeof header, 0);
+  return got >= 0 && std::all_of(header, header + got, [](char byte) { return byte == 0; });
 }
 
 void FoundBox::Remove() noexcept { unlink(path_.c_str()); }

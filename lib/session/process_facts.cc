@@ -54,6 +54,19 @@ std::string OwnBoxName() {
   return name + "-" + BootId().substr(0, kBootDigits) + ".box";
 }
 
+bool IsOwnerGone(const std::string& box_name) {
+  long long pid = 0;
+  unsigned long long start = 0, space = 0;
+  char boot[kBootDigits + 1] = {};
+  int end = 0;
+  if (std::sscanf(box_name.c_str(), "%lld-%llu-%llu-%8[0-9a-f].box%n", &pid, &start, &space, boot, &end) != 4 ||
+      end != static_cast<int>(box_name.size()))
+    return false;
+  const std::string own_boot = BootId().substr(0, kBootDigits);
+  if (own_boot.empty()) return false;
+  return own_boot != boot || (space == ProcessSpace() && ProcessStart(pid) != start);
+}
+
 std::string BootId() {
   char text[64];
   const ssize_t got = ReadFile("/proc/sys/kernel/random/boot_id", text, sizeof text);

@@ -22,6 +22,9 @@ inline constexpr size_t kBootDigits = 8;
 // start and the namespace tell them apart. A machine that starts the same way each time gives a service the number and
 // the start that it had before: the first digits of the boot tell these apart.
 std::string OwnBoxName();
+// Whether the name of a black box says that its process is gone: it is of an earlier boot, or the number is free or
+// another's. False also if the name does not tell.
+bool IsOwnerGone(const std::string& box_name);
 // The machine's boot, "" if it is not known.
 std::string BootId();
 

@@ -710,6 +710,39 @@ TEST_CASE("the next recorder of the same incidents makes an incident of a dead o
   CHECK(fakes::NamesIn(incidents).size() == 1);
 }
 
+TEST_CASE("the next recorder removes a black box of an earlier boot to which nothing was written", "[black_box]") {
+  Boxes boxes;
+  boxes.incidents = boxes.directory.path() + "/incidents";
+  REQUIRE(mkdir(boxes.path.c_str(), 0700) == 0);
+  const auto put = [&](const std::string& name, const std::string& bytes) {
+    const int fd = open((boxes.path + "/" + name).c_str(), O_CREAT | O_WRONLY, 0600);
+    REQUIRE(write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+    close(fd);
+  };
+  const std::string zeros(16384, '\0'), boot = pitot::session::BootId().substr(0, 8);
+  const std::string earlier = boot == "01234567" ? "76543210" : "01234567";
+  const std::string space = std::to_string(pitot::session::ProcessSpace());
+  const std::string parent =
+      std::to_string(getppid()) + "-" + std::to_string(pitot::session::ProcessStart(getppid())) + "-" + space;
+  put(parent + "-" + earlier + ".box", zeros);
+  put("1-1-1-" + earlier + ".box", "");
+  put(std::to_string(getppid()) + "-1-" + space + "-" + boot + ".box", zeros);
+  const std::vector<std::string> others = {"1-1-1-" + boot + ".box", "another.box", parent + "-" + boot + ".box"};
+  for (const std::string& name : others) put(name, zeros);  // it may live, or is not Pitot's
+  put("2-2-2-" + earlier + ".box", std::string(16384, 'x'));
+
+  Recorder recorder = Recorder::Start(boxes.Options());
+  REQUIRE(recorder.Trigger("after it has looked").ok());
+  REQUIRE(recorder.Flush(60'000).ok());
+
+  std::vector<std::string> left;
+  for (const std::string& path : BoxesIn(boxes.path)) left.push_back(path.substr(path.rfind('/') + 1));
+  CHECK(left.size() == 4);
+  for (const std::string& name : others) CHECK(std::count(left.begin(), left.end(), name) == 1);
+  CHECK(std::count(left.begin(), left.end(), "2-2-2-" + earlier + ".box") == 1);
+  CHECK(boxes.log.Has(pitot::LogLevel::kWarning, "nothing was written to it"));
+}
+
 // Machines that start the same way each time give a service the number and the start that it had before.
 TEST_CASE("a black box of an earlier boot is found though its process had this one's number and start", "[black_box]") {
   Boxes boxes;
