@@ -105,8 +105,8 @@ bool TakeText(std::string_view* entry, std::string* text) {
 }
 
 constexpr uint64_t kMostLog2 = 23;  // words of a ring: 64 MiB
-// Whether both sizes may be a ring's.
-bool IsShape(uint64_t bits) { return (bits & 63) <= kMostLog2 && (bits >> 6 & 63) <= kMostLog2; }
+// Whether both sizes may be a ring's. A page that was never written has none.
+bool IsShape(uint64_t bits) { return bits != 0 && (bits & 63) <= kMostLog2 && (bits >> 6 & 63) <= kMostLog2; }
 
 // How many rows there are in so many bytes. The oldest does not count: a writer may be writing in its place.
 template <class Row> uint64_t RowsHeld(uint64_t bytes) {
@@ -278,6 +278,12 @@ void BoxReader::MapRings() {
     uint64_t next = 0;
     if (!MapRing(offset, &next)) ++rings_damaged_;
     offset = next;
+  }
+  // Those behind a page that is missing.
+  for (const std::atomic<uint32_t>& page : header_->ring_pages) {
+    uint64_t next = 0;
+    offset = page.load(std::memory_order_relaxed) * kBoxPage;
+    if (offset != 0 && seen.insert(offset).second && !MapRing(offset, &next)) ++rings_damaged_;
   }
   std::sort(rings_.begin(), rings_.end(), [](const MappedRing& a, const MappedRing& b) { return a.number < b.number; });
 }

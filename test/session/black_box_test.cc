@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstdlib>
@@ -708,6 +709,47 @@ TEST_CASE("the next recorder of the same incidents makes an incident of a dead o
   Recorder again = Recorder::Start(boxes.Options());
   again.Stop();
   CHECK(fakes::NamesIn(incidents).size() == 1);
+}
+
+// After a loss of power pages may be missing that were never written back.
+TEST_CASE("a ring whose page is missing costs no other ring its events", "[black_box]") {
+  Boxes boxes;
+  Die(&boxes, [&] {
+    std::atomic<int> marked{0};
+    for (int i = 0; i < 3; ++i) {
+      // It stays, so that no ring is handed on.
+      std::thread([i, &marked] {
+        Mark(i);
+        ++marked;
+        for (;;) pause();
+      }).detach();
+    }
+    fakes::WaitUntil([&] { return marked == 3; });
+    AwaitLooks(boxes.path);
+    kill(getpid(), SIGKILL);  // they refer to this stack
+  });
+  const std::string path = BoxesIn(boxes.path).at(0);
+  const auto count = [&](uint32_t* damaged) {
+    FoundBox box(path);
+    REQUIRE(box.Look() == FoundBox::Life::kDead);
+    const Trace trace = pitot::session::TraceOf(&box.reader(), {}, kMostWords, kMostRowBytes);
+    *damaged = box.reader().rings_damaged();
+    return CountNamed(trace, "numbered");
+  };
+  uint32_t damaged = 0;
+  const uint64_t all = count(&damaged);
+  REQUIRE(all == 3);
+  REQUIRE(damaged == 0);
+  const int fd = open(path.c_str(), O_RDWR);
+  pitot::trace::BoxHeader header{};
+  REQUIRE(pread(fd, static_cast<void*>(&header), sizeof header, 0) == sizeof header);
+  const std::string zeros(pitot::trace::kBoxPage, '\0');
+  const auto newest = static_cast<off_t>(header.newest_ring.load());
+  REQUIRE(pwrite(fd, zeros.data(), zeros.size(), newest) == static_cast<ssize_t>(zeros.size()));
+  close(fd);
+
+  CHECK(count(&damaged) >= 2);
+  CHECK(damaged == 1);
 }
 
 TEST_CASE("the next recorder removes a black box of an earlier boot to which nothing was written", "[black_box]") {
