@@ -113,6 +113,9 @@ std::string StackOf(const ends::DeathNote& note) {
   return stack;
 }
 
+// Then its machine has gone down since, with it or after it.
+bool IsOfOtherBoot(const snapshot::BoxFacts& facts) { return !facts.boot_id.empty() && facts.boot_id != BootId(); }
+
 // By its number, without the lock. Another container's numbers mean nothing here.
 bool DoesRun(const snapshot::BoxFacts& facts) {
   return facts.boot_id == BootId() && facts.process_space == ProcessSpace() &&
@@ -325,8 +328,12 @@ std::vector<std::string> BoxesIn(const std::string& path) {
 
 std::string LastWords(const snapshot::BoxFacts& facts, const std::string& note, const SeenEnd& seen,
                       uint64_t open_requests) {
-  return facts.process_name + " (process " + std::to_string(facts.pid) + ") ended " + HowOf(NoteOf(note), seen) +
-         " at " + TimeText(facts.last.realtime_ns) + ", with " + base::Plural(open_requests, "open request") +
+  const std::optional<ends::DeathNote> read = NoteOf(note);
+  const bool may_be_machine = !read && !seen.status && IsOfOtherBoot(facts);
+  const std::string how =
+      may_be_machine ? "without a word (killed or crashed, or its machine went down)" : HowOf(read, seen);
+  return facts.process_name + " (process " + std::to_string(facts.pid) + ") ended " + how + " at " +
+         TimeText(facts.last.realtime_ns) + ", with " + base::Plural(open_requests, "open request") +
          (seen.had_oom_kills ? "; meanwhile the kernel's OOM killer struck in its control group" : "");
 }
 
@@ -376,7 +383,10 @@ void AddKnown(const char* key, const std::string& text, model::Trace* trace) {
 }  // namespace
 
 model::Trace TraceOf(snapshot::BoxReader* box, const SeenEnd& seen, uint64_t most_words, uint64_t most_row_bytes) {
+  const bool is_of_other_boot = IsOfOtherBoot(box->facts());
+  if (is_of_other_boot) box->ExpectTornPages();
   model::Trace trace = ReadTrace(box, base::kPreviousLife, most_words, most_row_bytes);
+  if (is_of_other_boot) AddAttribute("post_mortem.machine", "went down: the newest seconds may be missing", &trace);
   const std::string note_bytes = box->DeathNote();
   trace.firings[0].detail = trace.strings.Add(LastWords(box->facts(), note_bytes, seen, CountOpen(trace)));
   if (const std::optional<ends::DeathNote> note = NoteOf(note_bytes)) {
