@@ -119,7 +119,7 @@ bool IsOfOtherBoot(const snapshot::BoxFacts& facts) { return !facts.boot_id.empt
 // By its number, without the lock. Another container's numbers mean nothing here.
 bool DoesRun(const snapshot::BoxFacts& facts) {
   return facts.boot_id == BootId() && facts.process_space == ProcessSpace() &&
-         ProcessStart(facts.pid) == facts.process_start;
+         ProcessStart(facts.pid) == facts.process_start && !IsZombie(facts.pid);
 }
 
 // What collectors of the process had last, as it is in its black box. Counters are few and worth much, so GPU work has

@@ -43,6 +43,14 @@ uint64_t ProcessStart(int64_t pid) noexcept {
   return !start.empty() ? std::strtoull(start.data(), nullptr, 10) : 0;
 }
 
+bool IsZombie(int64_t pid) noexcept {
+  char path[48], text[1024];
+  std::snprintf(path, sizeof path, "/proc/%lld/stat", static_cast<long long>(pid));
+  if (ReadFile(path, text, sizeof text) <= 0) return false;
+  const std::string_view state = StatFrom(text, 3), threads = StatFrom(text, 20);
+  return !state.empty() && state[0] == 'Z' && !threads.empty() && std::atoll(threads.data()) <= 1;
+}
+
 uint64_t ProcessSpace() noexcept {
   struct stat space {};
   return stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;

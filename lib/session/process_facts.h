@@ -15,6 +15,9 @@ namespace pitot::session {
 std::string_view StatFrom(std::string_view stat, int field) noexcept;
 // When the process began, in clock ticks since boot; 0: it does not exist, or /proc is not there.
 uint64_t ProcessStart(int64_t pid) noexcept;
+// Whether a process with that number has ended, and nobody has waited for it yet. Its first thread alone may have
+// ended.
+bool IsZombie(int64_t pid) noexcept;
 // The namespace of this process's number, by its inode's; 0: not known.
 uint64_t ProcessSpace() noexcept;
 inline constexpr size_t kBootDigits = 8;

@@ -440,6 +440,50 @@ TEST_CASE("a living process's black box is not taken for a dead one", "[black_bo
 }
 
 // Children of every kind record, close their parent's scopes and name things; the parent's file has none of it.
+TEST_CASE("the black box of a dead process is found before its parent has waited for it", "[black_box]") {
+  Boxes boxes;
+  const pid_t child = fork();
+  if (child == 0) {
+    Recorder recorder = Recorder::Start(boxes.Options());
+    Work(1);
+    kill(getpid(), SIGKILL);
+  }
+  siginfo_t end{};
+  REQUIRE(waitid(P_PID, static_cast<id_t>(child), &end, WEXITED | WNOWAIT) == 0);
+
+  FoundBox box(BoxesIn(boxes.path).at(0));
+  CHECK(box.Look() == FoundBox::Life::kDead);
+
+  waitpid(child, nullptr, 0);
+}
+
+TEST_CASE("a process whose first thread has ended is alive", "[black_box]") {
+  Boxes boxes;
+  int go[2];
+  REQUIRE(pipe(go) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    static Recorder& recorder = *new Recorder(Recorder::Start(boxes.Options()));
+    static_cast<void>(recorder);
+    std::thread([] { pause(); }).detach();
+    static_cast<void>(!write(go[1], "x", 1));
+    syscall(SYS_exit, 0);  // this thread alone, without unwinding
+  }
+  char byte = 0;
+  REQUIRE(read(go[0], &byte, 1) == 1);
+  const std::string stat = "/proc/" + std::to_string(child) + "/stat";
+  CHECK(fakes::WaitUntil([&] { return fakes::ReadFile(stat).find(") Z ") != std::string::npos; }));
+  CHECK_FALSE(pitot::session::IsZombie(child));
+  {
+    FoundBox box(BoxesIn(boxes.path).at(0));
+    CHECK(box.Look() == FoundBox::Life::kAlive);
+  }
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  close(go[0]);
+  close(go[1]);
+}
+
 TEST_CASE("no child writes into its parent's black box", "[black_box]") {
   Boxes boxes;
   Die(&boxes, [&] {
