@@ -92,6 +92,7 @@ int PostMortem(const RecoverOptions& options) {
         break;
       case session::FoundBox::Life::kBroken:
         Complain(path + ": " + box.why());
+        if (box.IsUnwritten() && !options.keeps) box.Remove();
         if (result == kNothingFound) result = kNotADump;
     }
   }

@@ -117,10 +117,13 @@ std::string StackOf(const ends::DeathNote& note) {
   return stack;
 }
 
+// Then its machine has gone down since, with it or after it.
+bool IsOfOtherBoot(const snapshot::BoxFacts& facts) { return !facts.boot_id.empty() && facts.boot_id != BootId(); }
+
 // By its number, without the lock. Another container's numbers mean nothing here.
 bool DoesRun(const snapshot::BoxFacts& facts) {
   return facts.boot_id == BootId() && facts.process_space == ProcessSpace() &&
-         ProcessStart(facts.pid) == facts.process_start;
+         ProcessStart(facts.pid) == facts.process_start && !IsZombie(facts.pid);
 }
 
 // What collectors of the process had last, as it is in its black box. Counters are few and worth much, so GPU work has
@@ -280,7 +283,12 @@ FoundBox::Life FoundBox::LookFor(Hold hold) {
   const bool may_write = fd_ >= 0;
   if (fd_ < 0) fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd_ < 0) return broken(base::SystemText(errno));
-  if (const char* why = reader_.Open(fd_); why[0] != '\0') return broken(why);
+  if (const char* why = reader_.Open(fd_); why[0] != '\0') {
+    // A loss of power leaves a file whose pages had not been written back: empty, or of zeros.
+    is_unwritten_ = IsNothingWritten() && !IsLocked(hold, may_write ? F_WRLCK : F_RDLCK) && !IsRemoved() &&
+                    IsOwnerGone(path_.substr(path_.rfind('/') + 1));
+    return broken(is_unwritten_ ? "nothing was written to it before its process or the machine ended" : why);
+  }
   if (IsLocked(hold, may_write ? F_WRLCK : F_RDLCK)) return Life::kAlive;
   if (IsRemoved()) return broken("another process has just removed it");
   // The lock is gone also if the process itself opened and closed the file, and some file systems have none.
@@ -290,11 +298,19 @@ FoundBox::Life FoundBox::LookFor(Hold hold) {
     case trace::BoxState::kRecording:
       return Life::kDead;
     case trace::BoxState::kIncomplete:
+      is_unwritten_ = true;
       return broken("its process ended while it made the file");
     case trace::BoxState::kEnded:
       break;
   }
   return Life::kEnded;
+}
+
+// Without its header the rest of a file cannot be understood.
+bool FoundBox::IsNothingWritten() const {
+  char header[trace::kBoxPage];
+  const ssize_t got = pread(fd_, header, sizeof header, 0);
+  return got >= 0 && std::all_of(header, header + got, [](char byte) { return byte == 0; });
 }
 
 void FoundBox::Remove() noexcept { unlink(path_.c_str()); }
@@ -321,8 +337,12 @@ std::vector<std::string> BoxesIn(const std::string& path) {
 
 std::string LastWords(const snapshot::BoxFacts& facts, const std::string& note, const SeenEnd& seen,
                       uint64_t open_requests) {
-  return facts.process_name + " (process " + std::to_string(facts.pid) + ") ended " + HowOf(NoteOf(note), seen) +
-         " at " + TimeText(facts.last.realtime_ns) + ", with " + base::Plural(open_requests, "open request") +
+  const std::optional<ends::DeathNote> read = NoteOf(note);
+  const bool may_be_machine = !read && !seen.status && IsOfOtherBoot(facts);
+  const std::string how =
+      may_be_machine ? "without a word (killed or crashed, or its machine went down)" : HowOf(read, seen);
+  return facts.process_name + " (process " + std::to_string(facts.pid) + ") ended " + how + " at " +
+         TimeText(facts.last.realtime_ns) + ", with " + base::Plural(open_requests, "open request") +
          (seen.had_oom_kills && MayBeKilled(seen) ? "; the kernel's OOM killer struck in its control group" : "");
 }
 
@@ -372,7 +392,10 @@ void AddKnown(const char* key, const std::string& text, model::Trace* trace) {
 }  // namespace
 
 model::Trace TraceOf(snapshot::BoxReader* box, const SeenEnd& seen, uint64_t most_words, uint64_t most_row_bytes) {
+  const bool is_of_other_boot = IsOfOtherBoot(box->facts());
+  if (is_of_other_boot) box->ExpectTornPages();
   model::Trace trace = ReadTrace(box, base::kPreviousLife, most_words, most_row_bytes);
+  if (is_of_other_boot) AddAttribute("post_mortem.machine", "went down: the newest seconds may be missing", &trace);
   const std::string note_bytes = box->DeathNote();
   trace.firings[0].detail = trace.strings.Add(LastWords(box->facts(), note_bytes, seen, CountOpen(trace)));
   if (const std::optional<ends::DeathNote> note = NoteOf(note_bytes)) {

@@ -45,6 +45,9 @@ class FoundBox {
   bool IsAlive() const noexcept;
   // Whether a reader has the lock: its process is dead.
   bool IsTaken() const noexcept;
+  // After Look found it broken: nothing of it reached the file, and its process is gone. So there is nothing to find
+  // out.
+  bool IsUnwritten() const noexcept { return is_unwritten_; }
   // Its process, as this one's namespace numbers it; 0: it is not seen from here.
   int64_t Owner() const noexcept;
   const std::string& path() const { return path_; }
@@ -57,12 +60,14 @@ class FoundBox {
  private:
   enum class Hold { kTake, kLeave };
   Life LookFor(Hold hold);
+  bool IsNothingWritten() const;
   bool IsRemoved() const noexcept;
   int64_t LockHolder() const noexcept;
   bool IsLocked(Hold hold, int16_t type) const noexcept;
 
   std::string path_, why_;
   int fd_ = -1;
+  bool is_unwritten_ = false;
   snapshot::BoxReader reader_;
 };
 

@@ -30,6 +30,13 @@ void PreviousLives::Recover() noexcept {
 void PreviousLives::RecoverOne(const std::string& path) {
   FoundBox box(path);
   const FoundBox::Life life = box.Look();
+  if (box.IsUnwritten()) {
+    box.Remove();
+    host_.Log(
+        LogLevel::kWarning,
+        Error(StatusCode::kUnavailable, "removed the black box %s: %s", path.c_str(), box.why().c_str()).message());
+    return;
+  }
   if (life == FoundBox::Life::kAlive || life == FoundBox::Life::kBroken ||
       box.reader().facts().incident_directory != options_.incident_directory)
     return;

@@ -43,6 +43,14 @@ uint64_t ProcessStart(int64_t pid) noexcept {
   return !start.empty() ? std::strtoull(start.data(), nullptr, 10) : 0;
 }
 
+bool IsZombie(int64_t pid) noexcept {
+  char path[48], text[1024];
+  std::snprintf(path, sizeof path, "/proc/%lld/stat", static_cast<long long>(pid));
+  if (ReadFile(path, text, sizeof text) <= 0) return false;
+  const std::string_view state = StatFrom(text, 3), threads = StatFrom(text, 20);
+  return !state.empty() && state[0] == 'Z' && !threads.empty() && std::atoll(threads.data()) <= 1;
+}
+
 uint64_t ProcessSpace() noexcept {
   struct stat space {};
   return stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;
@@ -51,7 +59,20 @@ uint64_t ProcessSpace() noexcept {
 std::string OwnBoxName() {
   std::string name = std::to_string(getpid());
   for (const uint64_t number : {ProcessStart(getpid()), ProcessSpace()}) name += "-" + std::to_string(number);
-  return name + ".box";
+  return name + "-" + BootId().substr(0, kBootDigits) + ".box";
+}
+
+bool IsOwnerGone(const std::string& box_name) {
+  long long pid = 0;
+  unsigned long long start = 0, space = 0;
+  char boot[kBootDigits + 1] = {};
+  int end = 0;
+  if (std::sscanf(box_name.c_str(), "%lld-%llu-%llu-%8[0-9a-f].box%n", &pid, &start, &space, boot, &end) != 4 ||
+      end != static_cast<int>(box_name.size()))
+    return false;
+  const std::string own_boot = BootId().substr(0, kBootDigits);
+  if (own_boot.empty()) return false;
+  return own_boot != boot || (space == ProcessSpace() && ProcessStart(pid) != start);
 }
 
 std::string BootId() {

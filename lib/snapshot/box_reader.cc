@@ -105,8 +105,8 @@ bool TakeText(std::string_view* entry, std::string* text) {
 }
 
 constexpr uint64_t kMostLog2 = 23;  // words of a ring: 64 MiB
-// Whether both sizes may be a ring's.
-bool IsShape(uint64_t bits) { return (bits & 63) <= kMostLog2 && (bits >> 6 & 63) <= kMostLog2; }
+// Whether both sizes may be a ring's. A page that was never written has none.
+bool IsShape(uint64_t bits) { return bits != 0 && (bits & 63) <= kMostLog2 && (bits >> 6 & 63) <= kMostLog2; }
 
 // How many rows there are in so many bytes. The oldest does not count: a writer may be writing in its place.
 template <class Row> uint64_t RowsHeld(uint64_t bytes) {
@@ -138,7 +138,8 @@ bool IsThreadEnd(const SiteText& site) {
 }  // namespace
 
 std::string BoxTexts::Name(uint32_t index) const {
-  return index != 0 && index <= names_.size() ? names_[index - 1] : "(other)";
+  // A loss of power may leave an entry without its text.
+  return index != 0 && index <= names_.size() && !names_[index - 1].empty() ? names_[index - 1] : "(other)";
 }
 
 SiteText BoxTexts::Site(uint64_t address) const {
@@ -155,6 +156,15 @@ bool BoxTexts::Literal(uint64_t address, std::string* text) const {
   if (literal == literals_.end()) return false;
   *text = literal->second;
   return true;
+}
+
+// Records of Pitot's own, of waits and of frameworks may end some time before they are written.
+SiteOrder BoxTexts::OrderOf(uint64_t address) const {
+  const auto site = sites_.find(address);
+  if (site == sites_.end()) return sites_.empty() ? SiteOrder::kAnyOrder : SiteOrder::kUnknown;
+  const SiteText& text = site->second;
+  const bool is_hosts = text.file.rfind("pitot/", 0) != 0;
+  return is_hosts && text.kind <= SiteKind::kCounter ? SiteOrder::kInOrder : SiteOrder::kAnyOrder;
 }
 
 BoxReader::~BoxReader() {
@@ -279,6 +289,12 @@ void BoxReader::MapRings() {
     if (!MapRing(offset, &next)) ++rings_damaged_;
     offset = next;
   }
+  // Those behind a page that is missing.
+  for (const std::atomic<uint32_t>& page : header_->ring_pages) {
+    uint64_t next = 0;
+    offset = page.load(std::memory_order_relaxed) * kBoxPage;
+    if (offset != 0 && seen.insert(offset).second && !MapRing(offset, &next)) ++rings_damaged_;
+  }
   std::sort(rings_.begin(), rings_.end(), [](const MappedRing& a, const MappedRing& b) { return a.number < b.number; });
 }
 
@@ -295,14 +311,15 @@ bool BoxReader::MapRing(uint64_t offset, uint64_t* next) {
   const uint64_t words_bytes = std::max(shape.words(), shape.former_words()) * 8;
   if (!HasBytes(offset, kBoxPage + words_bytes)) return false;
   const uint64_t room_bytes = may_grow_ ? uint64_t{8} << kMostLog2 : words_bytes;
-  MappedRing mapped{nullptr, nullptr, 2 * kBoxPage + room_bytes, page.number.load(std::memory_order_relaxed)};
+  MappedRing mapped{nullptr, nullptr, 2 * kBoxPage + room_bytes, page.number.load(std::memory_order_relaxed),
+                    may_be_torn_};
   rings_.reserve(rings_.size() + 1);
   void* const memory = mmap(nullptr, mapped.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   mapped.memory = static_cast<char*>(memory);
   char* const own = mapped.memory + kBoxPage;
-  void* const there =
-      mmap(own, kBoxPage + room_bytes, PROT_READ, MAP_SHARED | MAP_FIXED, fd_, static_cast<off_t>(offset));
+  const int access = may_be_torn_ ? PROT_READ | PROT_WRITE : PROT_READ, flags = may_be_torn_ ? MAP_PRIVATE : MAP_SHARED;
+  void* const there = mmap(own, kBoxPage + room_bytes, access, flags | MAP_FIXED, fd_, static_cast<off_t>(offset));
   if (there == MAP_FAILED || !trace::GuardRange(mapped.memory, mapped.bytes)) {
     munmap(memory, mapped.bytes);
     return false;
@@ -459,12 +476,16 @@ void BoxReader::Read(uint64_t window_begin_ticks, Reserve reserve, Snapshot* out
   uint64_t newest = facts_.last.ticks;
   std::erase_if(out->open_requests, is_later);
   for (const OpenRequestCopy& request : out->open_requests) newest = std::max(newest, request.begin_ticks);
+  const OrderOf order_of = [this](uint64_t site) { return texts_->OrderOf(site); };
   for (size_t i = 0; i < rings_.size(); ++i) {
     RingCopy& copy = out->rings[i];
     const trace::ThreadRing& ring = *rings_[i].ring;
     const auto left = static_cast<uint64_t>(reserve.last - reserve.first);
     Reserve share{reserve.last - left / (rings_.size() - i), reserve.last};
+    const bool may_be_torn = rings_[i].is_copy;
+    if (may_be_torn) rings_[i].ring->head = NewestReadable(ring, facts_.start.ticks, latest, order_of);
     CopyRingOfOther(ring, window_begin_ticks, latest, &share, &copy);
+    if (may_be_torn) LeaveOutTorn(ring, facts_.start.ticks, order_of, &copy);
     reserve.last = share.last;
     RecordCursor cursor(copy.first, copy.last, copy.now_ticks);
     Record record;

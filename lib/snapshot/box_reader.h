@@ -15,6 +15,7 @@
 #include "snapshot/signs.h"
 #include "snapshot/snapshot.h"
 #include "snapshot/texts.h"
+#include "snapshot/torn_ring.h"
 #include "trace/box.h"
 #include "trace/last_rows.h"
 
@@ -35,6 +36,7 @@ class BoxTexts final : public Texts {
   uint64_t ThreadEndSite() const override { return thread_end_site_; }
   size_t names() const { return names_.size(); }
   size_t sites() const { return sites_.size(); }
+  SiteOrder OrderOf(uint64_t address) const;
 
  private:
   std::vector<std::string> names_;  // the first is of index 1
@@ -77,6 +79,8 @@ class BoxReader {
   void Refresh() noexcept;
   // Before Read, for a living process: its rings may grow while they are read.
   void ExpectGrowth() noexcept { may_grow_ = true; }
+  // Before Read, for a file that has outlived its machine: its pages are of different moments (torn_ring.h).
+  void ExpectTornPages() noexcept { may_be_torn_ = true; }
   // What its open work shows of its progress, at `now_ticks` of its clock. Maps no ring. Throws bad_alloc.
   // Cost: some us for each ring.
   Signs ReadSigns(uint64_t now_ticks);
@@ -107,6 +111,7 @@ class BoxReader {
     char* memory;
     uint64_t bytes;
     uint32_t number;  // when it was mapped: a living process hands it on
+    bool is_copy;     // its pages may be written to: the file does not change
   };
   bool ReadHeader() noexcept;
   void ReadSize() noexcept;
@@ -131,6 +136,7 @@ class BoxReader {
   std::vector<MappedRing> rings_;
   bool has_rings_ = false;
   bool may_grow_ = false;
+  bool may_be_torn_ = false;
   uint64_t words_held_ = 0;
   bool has_requests_ = false;
   uint32_t rings_damaged_ = 0;

@@ -65,6 +65,7 @@ struct BoxRoute {
   std::atomic<uint64_t> ok_ticks;
 };
 inline constexpr uint32_t kBoxRoutes = 64;
+inline constexpr uint32_t kBoxRings = 256;
 
 // The first page of the file. Numbers are in the byte order of the machine, times in ns unless they are ticks.
 struct BoxHeader {
@@ -91,6 +92,9 @@ struct BoxHeader {
   uint64_t process_space;  // the namespace of `pid`, by the number of its inode; 0: not known
   BoxRowsPart last_work, last_values;
   BoxLogPart last_texts;  // theirs, from number 1 on
+  // The first rings, by the numbers of their pages; 0: there are no more. After a loss of power a ring's page may be
+  // missing, and with it the way to older ones.
+  std::atomic<uint32_t> ring_pages[kBoxRings];
 };
 static_assert(sizeof(BoxHeader) <= kBoxPage);
 

@@ -220,7 +220,13 @@ RingEntry* Map(uint64_t bytes) PITOT_REQUIRES(g_rings_mutex) {
 
 // Others find it from here on. After everything that a reader needs to know of it.
 void LinkInBox(RingEntry* entry) PITOT_REQUIRES(g_rings_mutex) {
-  std::atomic<uint64_t>& newest = g_box->header()->newest_ring;
+  BoxHeader* const header = g_box->header();
+  for (std::atomic<uint32_t>& page : header->ring_pages) {
+    if (page.load(std::memory_order_relaxed) != 0) continue;
+    page.store(static_cast<uint32_t>(entry->box_offset / kBoxPage), std::memory_order_relaxed);
+    break;
+  }
+  std::atomic<uint64_t>& newest = header->newest_ring;
   entry->ring->box_next = newest.load(std::memory_order_relaxed);
   newest.store(entry->box_offset, std::memory_order_release);
   entry->is_linked = true;

@@ -62,6 +62,11 @@ TEST_CASE("recover --post-mortem says why there is nothing to recover", "[cli]")
   const Result garbage = folder.Run("recover --post-mortem .");
   CHECK(garbage.exit_code == 5);
   CHECK(garbage.err.find("not a black box of Pitot") != std::string::npos);
+  folder.Write("1-1-1-01234567.box", std::string(8192, '\0'));
+  const std::string unwritten = folder.Run("recover --post-mortem . --keep").err;
+  CHECK(unwritten.find("nothing was written to it before its process or the machine ended") != std::string::npos);
+  CHECK(folder.Run("recover --post-mortem .").err == unwritten);
+  CHECK(folder.Run("recover --post-mortem .").err == garbage.err);  // removed
   CHECK(folder.Run("recover").exit_code == 2);
   CHECK(folder.Run("recover x --post-mortem .").exit_code == 2);
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstdlib>
@@ -33,6 +34,7 @@
 #include "session/health.h"
 #include "session/host.h"
 #include "session/post_mortem.h"
+#include "session/process_facts.h"
 #include "trace/box.h"
 #include "trace/bus_guard.h"
 #include "trace/clock.h"
@@ -451,6 +453,50 @@ TEST_CASE("a living process's black box is not taken for a dead one", "[black_bo
 }
 
 // Children of every kind record, close their parent's scopes and name things; the parent's file has none of it.
+TEST_CASE("the black box of a dead process is found before its parent has waited for it", "[black_box]") {
+  Boxes boxes;
+  const pid_t child = fork();
+  if (child == 0) {
+    Recorder recorder = Recorder::Start(boxes.Options());
+    Work(1);
+    kill(getpid(), SIGKILL);
+  }
+  siginfo_t end{};
+  REQUIRE(waitid(P_PID, static_cast<id_t>(child), &end, WEXITED | WNOWAIT) == 0);
+
+  FoundBox box(BoxesIn(boxes.path).at(0));
+  CHECK(box.Look() == FoundBox::Life::kDead);
+
+  waitpid(child, nullptr, 0);
+}
+
+TEST_CASE("a process whose first thread has ended is alive", "[black_box]") {
+  Boxes boxes;
+  int go[2];
+  REQUIRE(pipe(go) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    static Recorder& recorder = *new Recorder(Recorder::Start(boxes.Options()));
+    static_cast<void>(recorder);
+    std::thread([] { pause(); }).detach();
+    static_cast<void>(!write(go[1], "x", 1));
+    syscall(SYS_exit, 0);  // this thread alone, without unwinding
+  }
+  char byte = 0;
+  REQUIRE(read(go[0], &byte, 1) == 1);
+  const std::string stat = "/proc/" + std::to_string(child) + "/stat";
+  CHECK(fakes::WaitUntil([&] { return fakes::ReadFile(stat).find(") Z ") != std::string::npos; }));
+  CHECK_FALSE(pitot::session::IsZombie(child));
+  {
+    FoundBox box(BoxesIn(boxes.path).at(0));
+    CHECK(box.Look() == FoundBox::Life::kAlive);
+  }
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  close(go[0]);
+  close(go[1]);
+}
+
 TEST_CASE("no child writes into its parent's black box", "[black_box]") {
   Boxes boxes;
   Die(&boxes, [&] {
@@ -725,6 +771,223 @@ TEST_CASE("the next recorder of the same incidents makes an incident of a dead o
   CHECK(fakes::NamesIn(incidents).size() == 1);
 }
 
+// After a loss of power pages may be missing that were never written back.
+TEST_CASE("a ring whose page is missing costs no other ring its events", "[black_box]") {
+  Boxes boxes;
+  Die(&boxes, [&] {
+    std::atomic<int> marked{0};
+    for (int i = 0; i < 3; ++i) {
+      // It stays, so that no ring is handed on.
+      std::thread([i, &marked] {
+        Mark(i);
+        ++marked;
+        for (;;) pause();
+      }).detach();
+    }
+    fakes::WaitUntil([&] { return marked == 3; });
+    AwaitLooks(boxes.path);
+    kill(getpid(), SIGKILL);  // they refer to this stack
+  });
+  const std::string path = BoxesIn(boxes.path).at(0);
+  const auto count = [&](uint32_t* damaged) {
+    FoundBox box(path);
+    REQUIRE(box.Look() == FoundBox::Life::kDead);
+    const Trace trace = pitot::session::TraceOf(&box.reader(), {}, kMostWords, kMostRowBytes);
+    *damaged = box.reader().rings_damaged();
+    return CountNamed(trace, "numbered");
+  };
+  uint32_t damaged = 0;
+  const uint64_t all = count(&damaged);
+  REQUIRE(all == 3);
+  REQUIRE(damaged == 0);
+  const int fd = open(path.c_str(), O_RDWR);
+  pitot::trace::BoxHeader header{};
+  REQUIRE(pread(fd, static_cast<void*>(&header), sizeof header, 0) == sizeof header);
+  const std::string zeros(pitot::trace::kBoxPage, '\0');
+  const auto newest = static_cast<off_t>(header.newest_ring.load());
+  REQUIRE(pwrite(fd, zeros.data(), zeros.size(), newest) == static_cast<ssize_t>(zeros.size()));
+  close(fd);
+
+  CHECK(count(&damaged) >= 2);
+  CHECK(damaged == 1);
+}
+
+TEST_CASE("the next recorder removes a black box of an earlier boot to which nothing was written", "[black_box]") {
+  Boxes boxes;
+  boxes.incidents = boxes.directory.path() + "/incidents";
+  REQUIRE(mkdir(boxes.path.c_str(), 0700) == 0);
+  const auto put = [&](const std::string& name, const std::string& bytes) {
+    const int fd = open((boxes.path + "/" + name).c_str(), O_CREAT | O_WRONLY, 0600);
+    REQUIRE(write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+    close(fd);
+  };
+  const std::string zeros(16384, '\0'), boot = pitot::session::BootId().substr(0, 8);
+  const std::string earlier = boot == "01234567" ? "76543210" : "01234567";
+  const std::string space = std::to_string(pitot::session::ProcessSpace());
+  const std::string parent =
+      std::to_string(getppid()) + "-" + std::to_string(pitot::session::ProcessStart(getppid())) + "-" + space;
+  put(parent + "-" + earlier + ".box", zeros);
+  put("1-1-1-" + earlier + ".box", "");
+  put(std::to_string(getppid()) + "-1-" + space + "-" + boot + ".box", zeros);
+  const std::vector<std::string> others = {"1-1-1-" + boot + ".box", "another.box", parent + "-" + boot + ".box"};
+  for (const std::string& name : others) put(name, zeros);  // it may live, or is not Pitot's
+  put("2-2-2-" + earlier + ".box", std::string(16384, 'x'));
+
+  Recorder recorder = Recorder::Start(boxes.Options());
+  REQUIRE(recorder.Trigger("after it has looked").ok());
+  REQUIRE(recorder.Flush(60'000).ok());
+
+  std::vector<std::string> left;
+  for (const std::string& path : BoxesIn(boxes.path)) left.push_back(path.substr(path.rfind('/') + 1));
+  CHECK(left.size() == 4);
+  for (const std::string& name : others) CHECK(std::count(left.begin(), left.end(), name) == 1);
+  CHECK(std::count(left.begin(), left.end(), "2-2-2-" + earlier + ".box") == 1);
+  CHECK(boxes.log.Has(pitot::LogLevel::kWarning, "nothing was written to it"));
+}
+
+// The black box of a process with one thread, which has gone round its ring, in a file that has outlived its machine.
+class OfOtherBoot {
+ public:
+  OfOtherBoot() {
+    Die(&boxes_, [&] {
+      for (int i = 0; i < 20'000; ++i) Mark(i);
+      AwaitLooks(boxes_.path);
+    });
+    fd_ = open(BoxesIn(boxes_.path).at(0).c_str(), O_RDWR);
+    REQUIRE(pread(fd_, static_cast<void*>(&header_), sizeof header_, 0) == sizeof header_);
+    header_.boot_id[0] = header_.boot_id[0] == '0' ? '1' : '0';
+    REQUIRE(pwrite(fd_, static_cast<const void*>(&header_), sizeof header_, 0) == sizeof header_);
+    ring_ = static_cast<off_t>(header_.newest_ring.load());
+    REQUIRE(pread(fd_, &head_, sizeof head_, ring_ + kHead) == sizeof head_);
+  }
+  ~OfOtherBoot() { close(fd_); }
+
+  // The page of words that is `back` pages before the head's.
+  std::string ReadPage(uint64_t back) const {
+    std::string page(pitot::trace::kBoxPage, '\0');
+    REQUIRE(pread(fd_, page.data(), page.size(), At(back)) == static_cast<ssize_t>(page.size()));
+    return page;
+  }
+  void WritePage(uint64_t back, const std::string& page) const {
+    REQUIRE(pwrite(fd_, page.data(), page.size(), At(back)) == static_cast<ssize_t>(page.size()));
+  }
+  // As if the ring's own page were of an earlier moment than its words.
+  void TurnBack(uint64_t words) const {
+    const uint64_t earlier = head_ - words;
+    REQUIRE(pwrite(fd_, &earlier, sizeof earlier, ring_ + kHead) == sizeof earlier);
+  }
+  // The numbers of its events, the smallest first.
+  std::vector<uint64_t> Numbers() const {
+    const Trace trace = TraceOfOnly(boxes_.path);
+    std::vector<uint64_t> numbers;
+    for (uint32_t event = 0; event < trace.events.size(); ++event) {
+      if (trace.strings[trace.sites[trace.events.site[event]].name] == "numbered")
+        numbers.push_back(trace.arg_values[trace.events.args[event]]);
+    }
+    std::sort(numbers.begin(), numbers.end());
+    return numbers;
+  }
+
+ private:
+  // A ring's page begins with its head; what is before that lies in the process.
+  static constexpr off_t kHead = 0;
+  off_t At(uint64_t back) const {
+    constexpr uint64_t kRingPages = (1 << 16) / pitot::trace::kBoxPage, kPageWords = pitot::trace::kBoxPage / 8;
+    return ring_ + static_cast<off_t>((1 + (head_ / kPageWords - back) % kRingPages) * pitot::trace::kBoxPage);
+  }
+
+  Boxes boxes_;
+  pitot::trace::BoxHeader header_{};
+  int fd_ = -1;
+  off_t ring_ = 0;
+  uint64_t head_ = 0;
+};
+
+// Each once.
+bool HasNoHole(const std::vector<uint64_t>& numbers) {
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i] != numbers.front() + i) return false;
+  }
+  return true;
+}
+
+TEST_CASE("if the newest page of a ring is missing after a loss of power, the events before it are read",
+          "[black_box]") {
+  const OfOtherBoot box;
+  const std::vector<uint64_t> whole = box.Numbers();
+  REQUIRE(whole.back() == 19'999);
+  REQUIRE(whole.size() > 2000);
+  for (uint64_t back = 0; back < 3; ++back) box.WritePage(back, std::string(pitot::trace::kBoxPage, '\0'));
+
+  const std::vector<uint64_t> numbers = box.Numbers();
+  REQUIRE(numbers.size() > 1500);
+  CHECK(HasNoHole(numbers));
+  CHECK(numbers.front() < whole.front() + 200);  // the head's page also held the oldest ones
+  CHECK(numbers.back() > 19'000);
+}
+
+TEST_CASE("a page of an earlier turn of a ring is not taken for what came after it", "[black_box]") {
+  const OfOtherBoot box;
+  const std::vector<uint64_t> whole = box.Numbers();
+  REQUIRE(HasNoHole(whole));
+  box.WritePage(5, box.ReadPage(11));  // records lie in both alike: each has three words
+
+  const std::vector<uint64_t> numbers = box.Numbers();
+  REQUIRE(numbers.size() > 500);
+  CHECK(numbers.back() == 19'999);
+  CHECK(HasNoHole(numbers));
+}
+
+TEST_CASE("a page of an earlier turn is left out also if the page before it is missing", "[black_box]") {
+  const OfOtherBoot box;
+  box.WritePage(5, box.ReadPage(11));
+  box.WritePage(6, std::string(pitot::trace::kBoxPage, '\0'));
+
+  const std::vector<uint64_t> numbers = box.Numbers();
+  REQUIRE(numbers.size() > 500);
+  CHECK(numbers.back() == 19'999);
+  CHECK(HasNoHole(numbers));
+}
+
+TEST_CASE("the oldest record of a torn ring is left out if a later turn may have begun to overwrite it",
+          "[black_box]") {
+  const OfOtherBoot box;
+  for (uint64_t words = 60; words < 84; ++words) {
+    box.TurnBack(words);
+
+    const std::vector<uint64_t> numbers = box.Numbers();
+    REQUIRE(numbers.size() > 1000);
+    REQUIRE(HasNoHole(numbers));
+  }
+}
+
+TEST_CASE("what a ring got after its own page was written back is not taken for its oldest events", "[black_box]") {
+  const OfOtherBoot box;
+  box.TurnBack(3 * pitot::trace::kBoxPage / 8);
+
+  const std::vector<uint64_t> numbers = box.Numbers();
+  REQUIRE(numbers.size() > 1000);
+  CHECK(numbers.back() < 19'999);
+  CHECK(HasNoHole(numbers));
+}
+
+// Machines that start the same way each time give a service the number and the start that it had before.
+TEST_CASE("a black box of an earlier boot is found though its process had this one's number and start", "[black_box]") {
+  Boxes boxes;
+  boxes.incidents = boxes.directory.path() + "/incidents";
+  REQUIRE(mkdir(boxes.path.c_str(), 0700) == 0);
+  const std::string boot = pitot::session::BootId().substr(0, 8);
+  const std::string own = pitot::session::OwnBoxName();
+  REQUIRE(own.find("-" + boot + ".box") != own.npos);
+  const std::string earlier = own.substr(0, own.size() - 12) + (boot == "01234567" ? "76543210" : "01234567") + ".box";
+  Die(&boxes, [&] { Work(1); });
+  REQUIRE(rename(BoxesIn(boxes.path).at(0).c_str(), (boxes.path + "/" + earlier).c_str()) == 0);
+
+  const Recorder recorder = Recorder::Start(boxes.Options());
+  REQUIRE(recorder.status().ok());
+  CHECK(fakes::WaitUntil([&] { return boxes.log.Has(pitot::LogLevel::kWarning, "ended without a word"); }));
+}
+
 TEST_CASE("any bytes in a black box are survived", "[black_box]") {
   Boxes boxes;
   Die(&boxes, [&] {
@@ -743,7 +1006,9 @@ TEST_CASE("any bytes in a black box are survived", "[black_box]") {
   REQUIRE(pread(fd, whole.data(), whole.size(), 0) == info.st_size);
   uint64_t seed = 12345, reached = 0;
   const auto next = [&seed] { return seed = seed * 6364136223846793005 + 1442695040888963407; };
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < 300; ++round) {
+    // Half of the time it has outlived its machine.
+    whole[offsetof(pitot::trace::BoxHeader, boot_id)] ^= 1;
     REQUIRE(pwrite(fd, whole.data(), whole.size(), 0) == info.st_size);
     // In the header or anywhere.
     for (int word = 0; word < 4; ++word) {
@@ -758,7 +1023,7 @@ TEST_CASE("any bytes in a black box are survived", "[black_box]") {
     pitot::session::HealthIn(&box.reader(), {});
     ++reached;
   }
-  CHECK(reached > 150);
+  CHECK(reached > 225);
   close(fd);
 }
 
