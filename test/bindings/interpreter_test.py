@@ -723,7 +723,7 @@ class Interpreter(WithRecorder):
             return _library.watch_interpreter(watch._pointer) & ~_library.WATCH_TIME & ~_library.WATCH_LOCK
 
         watch, go_on = self.quiet_watch(), threading.Event()
-        self.assertEqual(look(), 0)
+        self.wait_until(lambda: look() == 0, "the system no longer knows threads of before")
         thread = threading.Thread(target=go_on.wait)
         thread.start()
         self.addCleanup(go_on.set)
