@@ -625,13 +625,16 @@ void EndStepContext(ThreadRing* ring, uint64_t now) noexcept {
 
 namespace {
 
+// The bytes of the table that were ever used; the others are zero, and are not touched for a copy.
+uint64_t UsedBytes(uint64_t bytes) { return std::min(bytes, uint64_t{g_fresh.load(kAcquire)} * sizeof(Slot)); }
+
 // Other memory comes in the place of the table, with its content. A thread in the middle of a request loses what it
 // writes meanwhile. If there is none, the table stays where it is.
 void MoveIntoBox(Box* box, uint64_t bytes) PITOT_REQUIRES(g_requests_mutex) {
   BoxPart part;
   void* const to = box->TakePart(bytes, bytes, &part);
   if (to == nullptr || !GuardRange(g_slot_memory, bytes)) return;
-  std::memcpy(to, static_cast<void*>(g_slot_memory), bytes);
+  std::memcpy(to, static_cast<void*>(g_slot_memory), UsedBytes(bytes));
   if (!box->MapAt(g_slot_memory, part.offset, bytes)) return UnguardRange(g_slot_memory);
   g_slot_bytes_in_box = bytes;
   box->header()->slot_bytes = sizeof(Slot);
@@ -642,7 +645,7 @@ void MoveOutOfBox() PITOT_REQUIRES(g_requests_mutex) {
   const uint64_t bytes = g_slot_bytes_in_box;
   void* const to = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (to == MAP_FAILED) return;
-  std::memcpy(to, static_cast<void*>(g_slot_memory), bytes);
+  std::memcpy(to, static_cast<void*>(g_slot_memory), UsedBytes(bytes));
   if (mremap(to, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, g_slot_memory) == MAP_FAILED) return;
   UnguardRange(g_slot_memory);
   g_slot_bytes_in_box = 0;
