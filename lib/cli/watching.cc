@@ -99,11 +99,17 @@ void Watching::Round() {
       if (watched_.find(path) == watched_.end() && left_.find(path) == left_.end()) attempt([&] { Meet(path); });
     }
     // All are looked at before the first incident is written, which may take seconds.
-    std::map<std::string, session::Wedge> wedges;
+    struct Found {
+      std::string path;
+      session::Wedge wedge;
+      int64_t pid;
+    };
+    std::vector<Found> wedged;
     for (const auto& [path, process] : watched_) {
-      if (std::optional<session::Wedge> wedge = process->Look()) wedges[path] = *std::move(wedge);
+      if (std::optional<session::Wedge> wedge = process->Look())
+        wedged.push_back({path, *std::move(wedge), process->pid()});
     }
-    for (const auto& [path, wedge] : wedges) attempt([&] { Write(path, wedge, watched_[path]->pid()); });
+    for (const Found& found : wedged) attempt([&] { Write(found.path, found.wedge, found.pid); });
     Renew();
   });
   fflush(stdout);
