@@ -284,6 +284,7 @@ TEST_CASE("an incident waits for at most a minute, whatever joins it", "[window]
 TEST_CASE("the post window ends before the rings forget what led up to the trigger", "[window]") {
   VirtualClock clock(100'000 * kMs);
   Host host;
+  host.options.max_ring_bytes = host.options.max_grown_ring_bytes = 1 << 17;  // there is room for it in the budget
   host.options.post_window_ms = 60'000;
   REQUIRE(host.Start());
   const Rounds rounds(&host);
