@@ -3,7 +3,7 @@
 // pitot_power_guest: the programs that tools/power_loss runs in a virtual machine. They find out what a loss of power
 // leaves of black boxes and incidents on a disk.
 //
-//   pitot_power_guest record DISK MEMORY [SEED]   records for ever, in one process after the other
+//   pitot_power_guest record DISK MEMORY [SEED] [longest life, ms]   records for ever, in one process after the other
 //   pitot_power_guest judge DISK MEMORY SLOT      reads the black boxes there, and compares
 //   pitot_power_guest next DISK                   starts a recorder with the same two directories
 //
@@ -207,7 +207,7 @@ const Life* LifeOf(const Shared& shared, int64_t pid, bool* is_last) {
 }
 
 struct Found {
-  uint64_t events = 0, unnamed = 0, torn = 0, invented = 0, unordered = 0, missing = 0, threads = 0, requests = 0,
+  uint64_t events = 0, unnamed = 0, torn = 0, invented = 0, twice = 0, missing = 0, threads = 0, requests = 0,
            open_requests = 0, misnamed = 0;
   uint64_t newest_ns = 0;
 };
@@ -235,9 +235,9 @@ Found Read(const pitot::model::Trace& trace, const Life* life) {
     if (of.empty()) continue;
     ++found.threads;
     std::sort(of.begin(), of.end());
-    found.unordered += of.size();
+    found.twice += of.size();
     of.erase(std::unique(of.begin(), of.end()), of.end());
-    found.unordered -= of.size();  // twice
+    found.twice -= of.size();
     found.missing += of.back() - of.front() + 1 - of.size();
   }
   for (const auto& request : trace.requests) {
@@ -293,7 +293,7 @@ void JudgeBox(const std::string& path, const Shared& shared) {
     number("unnamed", found.unnamed);
     number("torn", found.torn);
     number("invented", found.invented);
-    number("twice", found.unordered);
+    number("twice", found.twice);
     number("missing", found.missing);
     number("threads", found.threads);
     number("requests", found.requests);

@@ -78,4 +78,9 @@ std::string SystemText(int error) {
   return Said(strerror_r(error, buffer, sizeof buffer), buffer);
 }
 
+std::string SignalText(int number) {
+  const char* const name = sigabbrev_np(number);
+  return name != nullptr ? "SIG" + std::string(name) : "signal " + std::to_string(number);
+}
+
 }  // namespace pitot::base

@@ -24,6 +24,8 @@ std::string SanitizeText(std::string_view text);
 
 // What the system says of an error number: "No space left on device". May throw bad_alloc. Threads: any.
 std::string SystemText(int error);
+// The name of a signal: "SIGKILL", or "signal 40". May throw bad_alloc. Threads: any.
+std::string SignalText(int number);
 
 }  // namespace pitot::base
 

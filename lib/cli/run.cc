@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -31,15 +29,16 @@ constexpr int kNotFound = 127, kNotExecutable = 126, kSignalled = 128;  // as of
 struct RunOptions {
   WatchOptions watch;
   std::vector<std::string> command;
+  std::string memory = "/dev/shm";  // where folders of its own lie; another in tests
 };
 
 // The folder of black boxes: as named, or one in memory, which is removed at the end.
 class Boxes {
  public:
-  explicit Boxes(const std::string& named) : path_(named) {
+  Boxes(const std::string& named, const std::string& memory) : path_(named), memory_(memory) {
     if (path_.empty() && getenv(kBoxes) != nullptr) path_ = getenv(kBoxes);
     if (!path_.empty()) return;
-    std::string name = absl::StrCat(kInMemory, "/", kPrefix, "XXXXXX");
+    std::string name = absl::StrCat(memory_, "/", kPrefix, "XXXXXX");
     if (mkdtemp(name.data()) == nullptr) {
       Complain(absl::StrCat(name, ": ", base::SystemText(errno), "; name another folder by --dir"));
       return;
@@ -62,10 +61,11 @@ class Boxes {
   void RecoverOthers(const WatchOptions& options) const {
     if (!is_own_) return;
     std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(kInMemory, error)) {
+    auto entry = std::filesystem::directory_iterator(memory_, error);
+    for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
       struct stat info {};
-      const std::string path = entry.path();
-      if (entry.path().filename().string().rfind(kPrefix, 0) != 0 || path == path_) continue;
+      const std::string path = entry->path();
+      if (entry->path().filename().string().rfind(kPrefix, 0) != 0 || path == path_) continue;
       if (lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid()) continue;
       WatchOptions of_other = options;
       of_other.boxes = path;
@@ -75,8 +75,9 @@ class Boxes {
   }
 
  private:
-  static constexpr char kInMemory[] = "/dev/shm", kPrefix[] = "pitot-run-";
+  static constexpr char kPrefix[] = "pitot-run-";
   std::string path_;
+  const std::string memory_;
   bool is_own_ = false;
 };
 
@@ -155,12 +156,11 @@ int RunCommand(const RunOptions& given) {
     Complain("there is no command after --. See `pitot run --help`.");
     return kUsage;
   }
-  Boxes boxes(given.watch.boxes);
+  const Boxes boxes(given.watch.boxes, given.memory);
   if (boxes.path().empty()) return kNotWritten;
   RunOptions options = given;
   options.watch.boxes = boxes.path();
   options.watch.tell = Complain;
-  boxes.RecoverOthers(options.watch);
   setenv(kBoxes, boxes.path().c_str(), 1);
   if (!options.watch.output.empty()) setenv(kIncidents, options.watch.output.c_str(), 1);
 
@@ -170,10 +170,11 @@ int RunCommand(const RunOptions& given) {
     Complain(absl::StrCat("cannot start a process: ", base::SystemText(errno)));
     return kNotWritten;
   }
+  boxes.RecoverOthers(options.watch);
   sigset_t ended;
   sigemptyset(&ended);
   sigaddset(&ended, SIGCHLD);
-  int status = 0;
+  int status = 1 << 8;  // exit code 1, if its end should be lost
   while (!Reap(command, &watching, &status)) {
     watching.Round();
     const int64_t sleep_ns = watching.SleepNs();
@@ -182,11 +183,9 @@ int RunCommand(const RunOptions& given) {
   }
   watching.Round();
   if (WIFEXITED(status)) return WEXITSTATUS(status);
-  const char* const name = sigabbrev_np(WTERMSIG(status));
-  Complain(absl::StrCat(options.command[0], " was ended by ",
-                        name != nullptr ? absl::StrCat("SIG", name) : absl::StrCat("signal ", WTERMSIG(status))));
+  Complain(absl::StrCat(options.command[0], " was ended by ", base::SignalText(WTERMSIG(status))));
   if (!watching.HasSeenBoxes())
-    Complain(absl::StrCat("it had no black box in ", boxes.path(),
+    Complain(absl::StrCat("no black box was seen in ", boxes.path(),
                           ": does it use pitot::Options::FromEnvironment, and may its user write there?"));
   return kSignalled + WTERMSIG(status);
 }
@@ -201,13 +200,13 @@ void AddRun(CommandLine& line) {
   command.Add("--dir", &options->watch.boxes,
               "The folder for black boxes [PITOT_BLACK_BOX_DIRECTORY; otherwise a new one in /dev/shm, until it ends]");
   AddWatchOptions(command, &options->watch);
+  command.Add("--memory", &options->memory).HideFromHelp();
   command.Footer(
       "It sets PITOT_BLACK_BOX_DIRECTORY for the command, and with -o also PITOT_INCIDENT_DIRECTORY. A server with "
       "pitot::Options::FromEnvironment has a black box then. SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are "
       "passed on to the command.\n"
       "Exit codes: the command's; 128 and the signal's number if it was ended by one; 127 there is no such command; "
-      "126 "
-      "it cannot be run; 6 there is no folder for black boxes.");
+      "126 it cannot be run; 6 there is no folder for black boxes.");
   command.Run([options] { return RunCommand(*options); });
 }
 

@@ -115,7 +115,7 @@ void Watching::Round() {
   fflush(stdout);
 }
 
-// Ends and kills count for two rounds.
+// Ends count for one round. Kills count for two: a process may be seen dead one round after it.
 void Watching::Renew() {
   ends_.clear();
   own_oom_kills_.Renew();
@@ -144,6 +144,7 @@ void Watching::Meet(const std::string& path) {
       Note(RecoverBox(box.get(), EndOf(*box), {options_.output, options_.tell}, AfterIt::kRemove), path);
       return;
     case FoundBox::Life::kEnded:
+      has_seen_boxes_ = true;
       box->Remove();
       return;
     case FoundBox::Life::kBroken:

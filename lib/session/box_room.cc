@@ -27,9 +27,9 @@ struct DeadBox {
 };
 
 // Oldest first. They are locked while they are in the list: nobody else reads them. Files that cannot be read, such as
-// another version's, count after an hour: one may be in the making.
+// another version's, count after an hour, if no process has the lock: one may be in the making.
 std::vector<DeadBox> DeadBoxesIn(const std::vector<std::string>& paths) {
-  constexpr int64_t kHour = 3600;
+  constexpr int64_t kHourS = 3600;
   std::vector<DeadBox> dead;
   for (const std::string& path : paths) {
     struct stat info {};
@@ -40,7 +40,7 @@ std::vector<DeadBox> DeadBoxesIn(const std::vector<std::string>& paths) {
     if (life == FoundBox::Life::kDead) {
       std::string who = "of " + facts.process_name + " (process " + std::to_string(facts.pid) + ")";
       dead.push_back({std::move(box), facts.last.realtime_ns, std::move(who)});
-    } else if (life == FoundBox::Life::kBroken && info.st_mtime < time(nullptr) - kHour) {
+    } else if (life == FoundBox::Life::kBroken && !box->IsAlive() && info.st_mtime < time(nullptr) - kHourS) {
       std::string who = "that cannot be read (" + box->why() + ")";
       dead.push_back({std::move(box), info.st_mtime * int64_t{1'000'000'000}, std::move(who)});
     }
@@ -73,7 +73,7 @@ std::vector<std::string> MakeBoxRoom(const std::string& directory, uint64_t byte
     std::string line =
         "removed a black box " + dead[i].who + ", for which there was no incident: " + dead[i].box->path() + ": ";
     line += doubt.empty() ? "there are more than " + std::to_string(kMostDeadBoxes) : doubt;
-    dead[i].box->Remove();
+    if (!dead[i].box->Remove()) continue;
     dead[i].box.reset();  // its pages go with the last mapping
     removed.push_back(std::move(line));
   }

@@ -15,9 +15,10 @@ std::string DoubtAboutRoom(const std::string& directory, uint64_t bytes);
 
 // How many black boxes of dead processes may wait for their incidents.
 inline constexpr size_t kMostDeadBoxes = 64;
-// Removes the oldest ones of dead processes beyond that, and until there is room for `bytes`. The newest one stays, and
-// so do other users' files. Returns a line for each: "removed a black box of image_server (process 4711), ...".
-// Cost: the header of each file, if there is no room or they are many. May throw bad_alloc.
+// Removes the oldest ones of dead processes beyond that, and until there is room for `bytes`. After an hour, files that
+// cannot be read count, too. The newest one stays, and so do other users' files. Returns a line for each: "removed a
+// black box of image_server (process 4711), ...". Cost: the header of each file, if there is no room or they are many.
+// May throw bad_alloc.
 std::vector<std::string> MakeBoxRoom(const std::string& directory, uint64_t bytes);
 
 }  // namespace pitot::session

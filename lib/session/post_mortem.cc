@@ -64,11 +64,6 @@ std::optional<ends::DeathNote> NoteOf(const std::string& bytes) {
   return note;
 }
 
-std::string SignalText(int number) {
-  const char* const name = sigabbrev_np(number);
-  return name != nullptr ? "SIG" + std::string(name) : "signal " + std::to_string(number);
-}
-
 bool MayBeKilled(const SeenEnd& seen) {
   return !seen.status || (WIFSIGNALED(*seen.status) && WTERMSIG(*seen.status) == SIGKILL);
 }
@@ -76,7 +71,7 @@ bool MayBeKilled(const SeenEnd& seen) {
 // As others saw it: "by SIGKILL".
 std::string HowOf(const SeenEnd& seen) {
   if (!seen.status) return "without a word (killed or crashed)";
-  if (WIFSIGNALED(*seen.status)) return "by " + SignalText(WTERMSIG(*seen.status));
+  if (WIFSIGNALED(*seen.status)) return "by " + base::SignalText(WTERMSIG(*seen.status));
   return "with exit code " + std::to_string(WEXITSTATUS(*seen.status));
 }
 
@@ -92,7 +87,7 @@ std::string HowOf(const std::optional<ends::DeathNote>& note, const SeenEnd& see
     case ends::End::kException:
       return "by std::terminate" + on;
     case ends::End::kSignal:
-      return "by " + SignalText(note->signal) + on;
+      return "by " + base::SignalText(note->signal) + on;
     case ends::End::kNone:
       break;
   }
@@ -313,7 +308,7 @@ bool FoundBox::IsNothingWritten() const {
   return got >= 0 && std::all_of(header, header + got, [](char byte) { return byte == 0; });
 }
 
-void FoundBox::Remove() noexcept { unlink(path_.c_str()); }
+bool FoundBox::Remove() noexcept { return unlink(path_.c_str()) == 0; }
 
 std::vector<std::string> BoxesIn(const std::string& path) {
   std::vector<std::string> paths;

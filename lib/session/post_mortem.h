@@ -55,7 +55,8 @@ class FoundBox {
   // For an alive or dead one.
   snapshot::BoxReader& reader() { return reader_; }
   const snapshot::BoxReader& reader() const { return reader_; }
-  void Remove() noexcept;
+  // False: it is still there.
+  bool Remove() noexcept;
 
  private:
   enum class Hold { kTake, kLeave };

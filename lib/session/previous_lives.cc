@@ -31,7 +31,7 @@ void PreviousLives::RecoverOne(const std::string& path) {
   FoundBox box(path);
   const FoundBox::Life life = box.Look();
   if (box.IsUnwritten()) {
-    box.Remove();
+    if (!box.Remove()) return;
     host_.Log(
         LogLevel::kWarning,
         Error(StatusCode::kUnavailable, "removed the black box %s: %s", path.c_str(), box.why().c_str()).message());
@@ -40,7 +40,10 @@ void PreviousLives::RecoverOne(const std::string& path) {
   if (life == FoundBox::Life::kAlive || life == FoundBox::Life::kBroken ||
       box.reader().facts().incident_directory != options_.incident_directory)
     return;
-  if (life == FoundBox::Life::kEnded) return box.Remove();
+  if (life == FoundBox::Life::kEnded) {
+    box.Remove();
+    return;
+  }
   const MemorySplit split = budget_.AtStart();
   const model::Trace trace = TraceOf(&box.reader(), {}, split.snapshot_reserve / sizeof(uint64_t), RowBytes(split));
   const auto trust = options_.values.accept_unsafe_directory ? DirectoryTrust::kAny : DirectoryTrust::kOwn;

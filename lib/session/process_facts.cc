@@ -68,7 +68,7 @@ bool IsOwnerGone(const std::string& box_name) {
   char boot[kBootDigits + 1] = {};
   int end = 0;
   if (std::sscanf(box_name.c_str(), "%lld-%llu-%llu-%8[0-9a-f].box%n", &pid, &start, &space, boot, &end) != 4 ||
-      end != static_cast<int>(box_name.size()))
+      std::strlen(boot) != kBootDigits || end != static_cast<int>(box_name.size()))
     return false;
   const std::string own_boot = BootId().substr(0, kBootDigits);
   if (own_boot.empty()) return false;

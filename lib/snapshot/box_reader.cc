@@ -279,10 +279,20 @@ bool BoxReader::AddWorkAt(uint64_t offset, const KindOf& kind_of, uint64_t now_t
   return true;
 }
 
+void BoxReader::ExpectTornPages() noexcept {
+  struct stat info {};
+  may_be_torn_ = true;
+  torn_bytes_left_ = fstat(fd_, &info) == 0 ? static_cast<uint64_t>(info.st_blocks) * 512 : 0;
+}
+
 // The chain of rings, from the newest. It ends at one that was there before, or is no ring.
 void BoxReader::MapRings() {
   if (std::exchange(has_rings_, true)) return;
   std::unordered_set<uint64_t> seen;
+  // Before the size of the file is read: a living process adds rings.
+  std::vector<uint64_t> listed;
+  for (const std::atomic<uint32_t>& page : header_->ring_pages)
+    listed.push_back(page.load(std::memory_order_acquire) * kBoxPage);
   uint64_t offset = NewestRing();
   while (offset != 0 && rings_.size() < kMostRings && seen.insert(offset).second) {
     uint64_t next = 0;
@@ -290,10 +300,9 @@ void BoxReader::MapRings() {
     offset = next;
   }
   // Those behind a page that is missing.
-  for (const std::atomic<uint32_t>& page : header_->ring_pages) {
+  for (const uint64_t ring : listed) {
     uint64_t next = 0;
-    offset = page.load(std::memory_order_relaxed) * kBoxPage;
-    if (offset != 0 && seen.insert(offset).second && !MapRing(offset, &next)) ++rings_damaged_;
+    if (ring != 0 && seen.insert(ring).second && !MapRing(ring, &next)) ++rings_damaged_;
   }
   std::sort(rings_.begin(), rings_.end(), [](const MappedRing& a, const MappedRing& b) { return a.number < b.number; });
 }
@@ -310,6 +319,10 @@ bool BoxReader::MapRing(uint64_t offset, uint64_t* next) {
   if (!IsShape(bits)) return false;
   const uint64_t words_bytes = std::max(shape.words(), shape.former_words()) * 8;
   if (!HasBytes(offset, kBoxPage + words_bytes)) return false;
+  // Rings do not overlap, and are allocated. One that may be torn is searched whole, so a hostile file must not have
+  // more of them than it has bytes.
+  if (may_be_torn_ && words_bytes > torn_bytes_left_) return false;
+  if (may_be_torn_) torn_bytes_left_ -= words_bytes;
   const uint64_t room_bytes = may_grow_ ? uint64_t{8} << kMostLog2 : words_bytes;
   MappedRing mapped{nullptr, nullptr, 2 * kBoxPage + room_bytes, page.number.load(std::memory_order_relaxed),
                     may_be_torn_};

@@ -80,7 +80,7 @@ class BoxReader {
   // Before Read, for a living process: its rings may grow while they are read.
   void ExpectGrowth() noexcept { may_grow_ = true; }
   // Before Read, for a file that has outlived its machine: its pages are of different moments (torn_ring.h).
-  void ExpectTornPages() noexcept { may_be_torn_ = true; }
+  void ExpectTornPages() noexcept;
   // What its open work shows of its progress, at `now_ticks` of its clock. Maps no ring. Throws bad_alloc.
   // Cost: some us for each ring.
   Signs ReadSigns(uint64_t now_ticks);
@@ -137,6 +137,7 @@ class BoxReader {
   bool has_rings_ = false;
   bool may_grow_ = false;
   bool may_be_torn_ = false;
+  uint64_t torn_bytes_left_ = 0;  // of the file's allocated ones, for rings
   uint64_t words_held_ = 0;
   bool has_requests_ = false;
   uint32_t rings_damaged_ = 0;

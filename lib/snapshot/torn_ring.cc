@@ -2,6 +2,7 @@
 #include "snapshot/torn_ring.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "snapshot/record.h"
 #include "trace/box.h"
@@ -11,14 +12,14 @@ namespace {
 
 constexpr uint64_t kPageWords = trace::kBoxPage / sizeof(uint64_t);
 // Between the counters of two CPUs, ticks: some us. A ring takes longer for a turn.
-constexpr uint64_t kSkew = uint64_t{1} << 14;
-// So many in a row, of which so many are of known sites, are no accident.
-constexpr int kRecords = 4, kKnownRecords = 2;
+constexpr uint64_t kSkewTicks = uint64_t{1} << 14;
+// So many in a row, of which so many are of known sites, are not an accident.
+constexpr int kLeastRecords = 4, kLeastKnown = 2;
 
 // When the newest record before this place ended, of those in order; 1: none is. 0: no records end there.
 uint64_t EndAt(const trace::ThreadRing& ring, uint64_t place, uint64_t oldest, uint64_t start_ticks,
                uint64_t latest_ticks, const OrderOf& order_of) {
-  constexpr uint64_t kMostWords = kRecords * detail::kMaxRecordWords;
+  constexpr uint64_t kMostWords = kLeastRecords * detail::kMaxRecordWords;
   const trace::RingShape shape = trace::ShapeOf(ring);
   const uint64_t count = std::min(place - oldest, kMostWords);
   uint64_t words[kMostWords];
@@ -27,12 +28,12 @@ uint64_t EndAt(const trace::ThreadRing& ring, uint64_t place, uint64_t oldest, u
   Record record;
   uint64_t before = latest_ticks, newest = 1;
   int records = 0, known = 0;
-  while (records < kRecords && cursor.Next(&record)) {
+  while (records < kLeastRecords && cursor.Next(&record)) {
     const SiteOrder order = order_of(record.site);
     if (record.end_ticks > latest_ticks || record.end_ticks < start_ticks) return 0;
     if (order == SiteOrder::kInOrder) {
       if (record.end_ticks > before) return 0;
-      before = record.end_ticks + kSkew;
+      before = record.end_ticks + kSkewTicks;
       newest = std::max(newest, record.end_ticks);
     }
     ++records;
@@ -40,7 +41,7 @@ uint64_t EndAt(const trace::ThreadRing& ring, uint64_t place, uint64_t oldest, u
   }
   const bool is_start = cursor.AtStart() && count == place - oldest;
   const bool are_records =
-      records != 0 && (records == kRecords || is_start) && known >= std::min(records, kKnownRecords);
+      records != 0 && (records == kLeastRecords || is_start) && known >= std::min(records, kLeastKnown);
   return are_records ? newest : 0;
 }
 
@@ -81,7 +82,7 @@ const uint64_t* FirstNotBefore(uint64_t end_ticks, const OrderOf& order_of, cons
   Run run(copy.last);
   while (cursor.Next(&record)) {
     const SiteOrder order = order_of(record.site);
-    if (order == SiteOrder::kInOrder && record.end_ticks + kSkew < end_ticks) break;
+    if (order == SiteOrder::kInOrder && record.end_ticks + kSkewTicks < end_ticks) break;
     run.Add(order, cursor.at());
   }
   return run.first();
@@ -95,9 +96,9 @@ bool KeepRun(uint64_t start_ticks, const OrderOf& order_of, RingCopy* copy, uint
   while (cursor.Next(&record)) {
     const SiteOrder order = order_of(record.site);
     const bool is_in_order = order == SiteOrder::kInOrder, is_none = record.end_ticks < start_ticks;
-    if (is_none || (is_in_order && record.end_ticks > *oldest + kSkew)) {
+    if (is_none || (is_in_order && record.end_ticks > *oldest + kSkewTicks)) {
       // If it is later than records that come after it, either these are of an earlier turn, or it is of a later one.
-      const bool is_later_turn = record.end_ticks > *newest + kSkew;
+      const bool is_later_turn = record.end_ticks > *newest + kSkewTicks;
       copy->first = is_none || is_later_turn ? run.first() : FirstNotBefore(record.end_ticks, order_of, *copy);
       return true;
     }
@@ -117,12 +118,24 @@ bool KeepRun(uint64_t start_ticks, const OrderOf& order_of, RingCopy* copy, uint
 
 uint64_t NewestReadable(const trace::ThreadRing& ring, uint64_t start_ticks, uint64_t latest_ticks,
                         const OrderOf& order_of) {
-  uint64_t newest = ring.head;
-  ForEachReadable(ring, ring.head, start_ticks, latest_ticks, order_of, [&newest](uint64_t place, uint64_t) {
-    newest = place;
-    return false;
+  struct Place {
+    uint64_t at, end_ticks;
+  };
+  std::vector<Place> places;  // of each page that can be read, from the head on
+  ForEachReadable(ring, ring.head, start_ticks, latest_ticks, order_of, [&places](uint64_t at, uint64_t end_ticks) {
+    places.push_back({at, end_ticks});
+    return true;
   });
-  return newest;
+  if (places.empty()) return ring.head;
+  // If most pages are later than the first of them, that one is of an earlier turn. If few are, it is the head that was
+  // written back early, and they are of the next turn.
+  const auto is_later = [&places](const Place& place) {
+    return place.end_ticks > places.front().end_ticks + kSkewTicks;
+  };
+  const auto later = static_cast<size_t>(std::count_if(places.begin(), places.end(), is_later));
+  if (2 * later <= places.size()) return places.front().at;
+  const auto is_before = [](const Place& a, const Place& b) { return a.end_ticks < b.end_ticks; };
+  return std::max_element(places.begin(), places.end(), is_before)->at;
 }
 
 void LeaveOutTorn(const trace::ThreadRing& ring, uint64_t start_ticks, const OrderOf& order_of, RingCopy* copy) {
@@ -136,7 +149,7 @@ void LeaveOutTorn(const trace::ThreadRing& ring, uint64_t start_ticks, const Ord
     later = std::max(later, end);
     return true;
   });
-  if (later > oldest + kSkew) copy->first = FirstNotBefore(later, order_of, *copy);
+  if (later > oldest + kSkewTicks) copy->first = FirstNotBefore(later, order_of, *copy);
 }
 
 }  // namespace pitot::snapshot

@@ -20,8 +20,9 @@ enum class SiteOrder : uint8_t {
 };
 using OrderOf = std::function<SiteOrder(uint64_t site)>;
 
-// The newest place, at most the ring's head, before which several records follow each other. Without one: the head.
-// Records end between `start_ticks` and `latest_ticks`. Cost: some ms for each MiB that is missing.
+// The newest place, at most the ring's head, before which several records follow each other, but for pages of an
+// earlier turn. Without one: the head. Records end between `start_ticks` and `latest_ticks`. Cost: some ms for each
+// MiB. Throws bad_alloc.
 uint64_t NewestReadable(const trace::ThreadRing& ring, uint64_t start_ticks, uint64_t latest_ticks,
                         const OrderOf& order_of);
 

@@ -223,7 +223,7 @@ void LinkInBox(RingEntry* entry) PITOT_REQUIRES(g_rings_mutex) {
   BoxHeader* const header = g_box->header();
   for (std::atomic<uint32_t>& page : header->ring_pages) {
     if (page.load(std::memory_order_relaxed) != 0) continue;
-    page.store(static_cast<uint32_t>(entry->box_offset / kBoxPage), std::memory_order_relaxed);
+    page.store(static_cast<uint32_t>(entry->box_offset / kBoxPage), std::memory_order_release);
     break;
   }
   std::atomic<uint64_t>& newest = header->newest_ring;

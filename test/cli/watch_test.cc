@@ -85,7 +85,7 @@ TEST_CASE("watch writes an incident of a stopped process from outside, with the 
   REQUIRE(Await(folder / "incidents", "wedged"));
   const std::string incident = "incidents/" + IncidentsOf(folder / "incidents", "wedged")[0];
   const std::string report = fakes::ReadFile(folder / (incident + "/report.txt"));
-  CHECK(report.find("is stopped by a signal for 1.") != std::string::npos);
+  CHECK(report.find("is stopped by a signal for ") != std::string::npos);
   CHECK(folder.Run("requests " + incident).out.find("/generate") != std::string::npos);
   const std::string threads = fakes::ReadFile(folder / (incident + "/threads.txt"));
   INFO(threads);
@@ -95,7 +95,10 @@ TEST_CASE("watch writes an incident of a stopped process from outside, with the 
   const bool can_read = threads.find("install libdw1") == std::string::npos &&
                         threads.find("ptrace is not allowed") == std::string::npos &&
                         threads.find("x86-64 only") == std::string::npos;
-  if (can_read) CHECK(threads.find("              pause (libc.so.6)\n") != std::string::npos);  // in its own code
+  if (can_read)
+    CHECK(threads.find("              pause (libc.so.6)\n") != std::string::npos);  // in its own code
+  else
+    WARN("stacks are left out: " << threads.substr(0, threads.find("\n\n")));
   const std::string info = folder.Run("info " + incident).out;
   CHECK(info.find("4 threads: 4 T") != std::string::npos);
 }
@@ -116,7 +119,7 @@ TEST_CASE("an incident of a process that hangs has NVML's view of the GPUs, if t
         std::vector<std::string>{"dump.pitot", "report.txt", "threads.txt"});
 }
 
-TEST_CASE("watch reports a request that stands still once, and the death of its process", "[cli]") {
+TEST_CASE("watch reports a request that stands still, and the death of its process", "[cli]") {
   const Folder folder;
   const std::string incidents = folder / "incidents";
   {
@@ -200,7 +203,7 @@ TEST_CASE("watch reports a frozen process", "[cli]") {
   }
   const Result result = folder.Run("watch --dir boxes --once -o incidents");
   CHECK(result.exit_code == 1);
-  CHECK(result.out.find(" is frozen for 1.") != std::string::npos);
+  CHECK(result.out.find(" is frozen for ") != std::string::npos);
   CHECK(result.out.find("before that it was idle: nothing is open") != std::string::npos);
   freezer.Thaw();
 }

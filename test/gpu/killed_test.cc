@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the black box of a process that is killed has of its GPU work. PITOT_KILLS says how often (3).
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -15,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "fakes/child.h"
 #include "fakes/wait_until.h"
 #include "gpu/host.h"
@@ -35,11 +38,7 @@ struct Progress {
   std::atomic<int64_t> begin_ns;      // when the first one began
 };
 
-int64_t Now() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
-}
+int64_t Now() { return pitot::base::ClockNs(CLOCK_MONOTONIC); }
 
 // A server with one GPU: it computes until it is killed. Returns at once if it cannot.
 template <class Step> int Serve(Progress* progress, Step step) {

@@ -452,7 +452,6 @@ TEST_CASE("a living process's black box is not taken for a dead one", "[black_bo
   kill(grandchild, SIGKILL);
 }
 
-// Children of every kind record, close their parent's scopes and name things; the parent's file has none of it.
 TEST_CASE("the black box of a dead process is found before its parent has waited for it", "[black_box]") {
   Boxes boxes;
   const pid_t child = fork();
@@ -497,6 +496,7 @@ TEST_CASE("a process whose first thread has ended is alive", "[black_box]") {
   close(go[1]);
 }
 
+// Children of every kind record, close their parent's scopes and name things; the parent's file has none of it.
 TEST_CASE("no child writes into its parent's black box", "[black_box]") {
   Boxes boxes;
   Die(&boxes, [&] {
@@ -574,9 +574,16 @@ TEST_CASE("a truncated black box does not kill its process", "[black_box]") {
   for (int i = 0; i < 10'000; ++i) {
     PITOT_SCOPE("after", i);
   }
-  // The page that was lost had the ring's number and what it was offered.
-  pitot::trace::GrowRings({{0, 1 << 20}});
-  PITOT_INSTANT("with the next offer");
+  // What this ring was offered is lost. Each thread takes its offer when another ring has grown.
+  std::thread([] {
+    PITOT_INSTANT("first");
+    const uint64_t first_mask = pitot::detail::t_ring->mask;
+    CHECK(fakes::WaitUntil([first_mask] {
+      for (int i = 0; i < 1000; ++i) PITOT_INSTANT("until it grows");
+      return pitot::detail::t_ring->mask > first_mask;
+    }));
+  }).join();
+  for (int i = 0; i < 10'000; ++i) PITOT_INSTANT("after the offer");
   Request request = Request::Begin("/after");
   pitot::Intern("a name after it");
   std::thread([] { PITOT_INSTANT("on a new thread"); }).join();
@@ -702,6 +709,71 @@ TEST_CASE("black boxes that nobody reads make room, the oldest first, but for th
   });
 }
 
+TEST_CASE("files that cannot be read make room after an hour, but not one of a living process", "[black_box]") {
+  Boxes boxes;
+  REQUIRE(mkdir(boxes.path.c_str(), 0700) == 0);
+  const auto make = [&](const std::string& name, time_t age_s) {
+    const std::string path = boxes.path + "/" + name;
+    const int fd = open(path.c_str(), O_RDWR | O_CREAT, 0600);
+    CHECK(write(fd, "of another version", 18) == 18);
+    const timespec times[2] = {{time(nullptr) - age_s, 0}, {time(nullptr) - age_s, 0}};
+    CHECK(futimens(fd, times) == 0);
+    return fd;
+  };
+  std::vector<std::string> stay;
+  for (size_t i = 0; i < pitot::session::kMostDeadBoxes; ++i) {
+    close(make("old" + std::to_string(i) + ".box", 8000));
+    stay.push_back("old" + std::to_string(i) + ".box");
+  }
+  close(make("older.box", 9000));
+  close(make("oldest.box", 9001));
+  close(make("new.box", 60));
+  stay.push_back("new.box");
+  // Another process has the lock on the oldest of all.
+  int ready[2];
+  REQUIRE(pipe(ready) == 0);
+  const pid_t living = fork();
+  if (living == 0) {
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    if (fcntl(make("living.box", 99'999), F_SETLK, &lock) != 0 || write(ready[1], "x", 1) != 1) _exit(1);
+    for (;;) pause();
+  }
+  close(ready[1]);
+  char byte = 0;
+  REQUIRE(read(ready[0], &byte, 1) == 1);
+  close(ready[0]);
+  stay.push_back("living.box");
+
+  const std::vector<std::string> removed = pitot::session::MakeBoxRoom(boxes.path, 0);
+
+  kill(living, SIGKILL);
+  waitpid(living, nullptr, 0);
+  REQUIRE(removed.size() == 2);
+  CHECK(removed[0].find("oldest.box") != std::string::npos);
+  CHECK(removed[1].find("older.box") != std::string::npos);
+  std::vector<std::string> names = fakes::NamesIn(boxes.path);
+  std::sort(names.begin(), names.end());
+  std::sort(stay.begin(), stay.end());
+  CHECK(names == stay);
+}
+
+TEST_CASE("a black box belongs to its user alone, and another version's is refused", "[black_box]") {
+  Boxes boxes;
+  Die(&boxes, [] { Work(1); });
+  const std::string path = BoxesIn(boxes.path).at(0);
+  struct stat info {};
+  REQUIRE(stat(path.c_str(), &info) == 0);
+  CHECK((info.st_mode & 07777) == 0600);
+  const int fd = open(path.c_str(), O_RDWR);
+  const uint32_t later = pitot::trace::kBoxVersion + 1;
+  REQUIRE(pwrite(fd, &later, sizeof later, offsetof(pitot::trace::BoxHeader, version)) == sizeof later);
+  close(fd);
+  FoundBox box(path);
+  CHECK(box.Look() == FoundBox::Life::kBroken);
+  CHECK(box.why().find("version") != std::string::npos);
+}
+
 TEST_CASE("a limit on the size of files is not overstepped", "[black_box]") {
   Boxes boxes;
   const pid_t child = fork();
@@ -738,6 +810,7 @@ TEST_CASE("a second recorder of the process has a black box of its own", "[black
     CHECK(recorder.Stats().requests_open == 1);
     request.Finish(pitot::Outcome::kOk);
     CHECK(recorder.Stats().requests_finished == 1);
+    CHECK(fakes::NamesIn(boxes.path).size() == 1);
     CHECK(BoxesIn(boxes.path).empty());  // its own is not looked at
   }
 }
@@ -936,6 +1009,16 @@ TEST_CASE("a page of an earlier turn of a ring is not taken for what came after 
   REQUIRE(numbers.size() > 500);
   CHECK(numbers.back() == 19'999);
   CHECK(HasNoHole(numbers));
+}
+
+TEST_CASE("if the newest page of a ring is of an earlier turn, the events before it are read", "[black_box]") {
+  const OfOtherBoot box;
+  box.WritePage(0, box.ReadPage(11));
+
+  const std::vector<uint64_t> numbers = box.Numbers();
+  REQUIRE(numbers.size() > 1500);
+  CHECK(HasNoHole(numbers));
+  CHECK(numbers.back() > 19'600);
 }
 
 TEST_CASE("a page of an earlier turn is left out also if the page before it is missing", "[black_box]") {
