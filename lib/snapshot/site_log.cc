@@ -30,12 +30,12 @@ bool IsLiteral(uint32_t arg_types, uint32_t arg) {
 
 }  // namespace
 
-bool SiteLog::Begin(trace::Box* box) noexcept {
+bool SiteLog::Begin(trace::Box* box, uint64_t searched_bytes) noexcept {
   if (!log_.Begin(box, kRoomBytes, &box->header()->sites)) return false;
   try {
     // Without it a reader could not tell the records of one thread from those of the next.
     NoteSite(reinterpret_cast<uintptr_t>(&trace::kThreadEndSite));
-    NoteAhead();
+    NoteAhead(searched_bytes);
   } catch (const std::bad_alloc&) {
     errno = ENOMEM;
     return false;
@@ -45,6 +45,8 @@ bool SiteLog::Begin(trace::Box* box) noexcept {
 
 void SiteLog::Look(const trace::PinnedRings& rings) {
   if (!log_.IsOpen()) return;
+  if (!is_ahead_whole_) NoteAhead(kMostSearchedBytes);
+  is_ahead_whole_ = true;
   words_.resize(kMostWords);
   for (const trace::ThreadRing* ring : rings) LookAt(*ring);
 }
@@ -98,14 +100,14 @@ void SiteLog::NoteSite(uint64_t address) {
 }
 
 // A site that is used is written again: another library may lie there by then, and readers take the last entry.
-void SiteLog::NoteAhead() {
-  uint64_t bytes = 0;
-  for (const uint64_t address : FindSites(kMostAhead, kMostSearchedBytes)) {
+void SiteLog::NoteAhead(uint64_t searched_bytes) {
+  for (const uint64_t address : FindSites(kMostAhead, searched_bytes)) {
+    if (ahead_bytes_ > kMostAheadBytes) return;
+    if (!ahead_.insert(address).second) continue;
     const SiteText text = OwnTexts().Site(address);
     if (text.unloaded) continue;
     AddSite(address, text);
-    bytes += entry_.size();
-    if (bytes > kMostAheadBytes) return;
+    ahead_bytes_ += entry_.size();
   }
 }
 

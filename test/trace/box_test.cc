@@ -142,6 +142,27 @@ TEST_CASE("sites are found before they are used, up to a number and in so many b
   CHECK(pitot::snapshot::FindSites(1 << 20, 0).empty());
 }
 
+TEST_CASE("sites that the start did not reach are written at the first look, once", "[box]") {
+  const File file;
+  pitot::trace::Box box(file.fd, 8 << 20);
+  REQUIRE(box.Begin());
+  const std::atomic<uint64_t>& written = box.header()->sites.written;
+  pitot::snapshot::SiteLog sites;
+  REQUIRE(sites.Begin(&box, 0));
+  const uint64_t at_start = written;
+  sites.Look(pitot::trace::PinnedRings());
+  const uint64_t at_first_look = written;
+  CHECK(at_first_look > at_start + 10 * sizeof(pitot::snapshot::SiteLogEntry));
+  sites.Look(pitot::trace::PinnedRings());
+  CHECK(written == at_first_look);
+  const File other_file;
+  pitot::trace::Box other(other_file.fd, 8 << 20);
+  REQUIRE(other.Begin());
+  pitot::snapshot::SiteLog at_once;
+  REQUIRE(at_once.Begin(&other));
+  CHECK(other.header()->sites.written == at_first_look);
+}
+
 TEST_CASE("a ring grows in its black box, and a reader finds the records of both sizes", "[box]") {
   Boxed boxed(8 << 20);
   REQUIRE(boxed.ok);
