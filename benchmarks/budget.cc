@@ -8,7 +8,9 @@
 //                [scopes of a request, 1000] [ms between faults, 1000]
 //
 // Parts: j is the judge, h the host collector, b a black box in /dev/shm. With s each request has a scope with text of
-// its own.
+// its own. With g each request copies to a GPU, whose driver is there before, and pitot::gpu::Enable brings its
+// collectors and their libraries.
+#include <dlfcn.h>
 #include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -25,9 +27,11 @@
 #include <new>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "pitot/analyze/judge.h"
+#include "pitot/collect/gpu.h"
 #include "pitot/collect/host.h"
 #include "pitot/pitot.h"
 
@@ -103,7 +107,38 @@ double MostResidentBytes() {
   return 0;
 }
 
+// A CUDA context of the first GPU. Its memory is the host's.
+class Gpu {
+ public:
+  bool Open() {
+    void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    if (driver == nullptr) return false;
+    const auto symbol = [&](const char* name, auto* out) {
+      return (*out = reinterpret_cast<std::remove_pointer_t<decltype(out)>>(dlsym(driver, name))) != nullptr;
+    };
+    int (*init)(unsigned) = nullptr;
+    int (*retain)(void**, int) = nullptr;
+    int (*allocate)(uint64_t*, size_t) = nullptr;
+    return symbol("cuInit", &init) && symbol("cuDevicePrimaryCtxRetain", &retain) &&
+           symbol("cuCtxSetCurrent", &set_current_) && symbol("cuMemAlloc_v2", &allocate) &&
+           symbol("cuMemcpyHtoD_v2", &copy_) && init(0) == 0 && retain(&context_, 0) == 0 &&
+           set_current_(context_) == 0 && allocate(&memory_, kBytes) == 0 && Copy();
+  }
+  bool Copy() const {
+    static const char bytes[kBytes] = {};
+    return context_ == nullptr || (set_current_(context_) == 0 && copy_(memory_, bytes, kBytes) == 0);
+  }
+
+ private:
+  static constexpr size_t kBytes = 64 << 10;
+  int (*set_current_)(void*) = nullptr;
+  int (*copy_)(uint64_t, const void*, size_t) = nullptr;
+  void* context_ = nullptr;
+  uint64_t memory_ = 0;
+};
+
 struct Load {
+  Gpu gpu;
   std::atomic<bool> over{false};
   std::atomic<int> slow{0};  // requests that are to be slow
   int scopes = 1000;
@@ -118,6 +153,7 @@ void Handle(Load* load, uint64_t number) {
   request.Stage("work");
   {
     PITOT_SCOPE("handle");
+    if (!load->gpu.Copy()) std::fprintf(stderr, "a copy to the GPU failed\n");
     for (int i = 0; i < load->scopes; i += 3) {
       PITOT_SCOPE("outer");
       PITOT_SCOPE("middle");
@@ -144,6 +180,7 @@ int main(int argc, char** argv) {
   Load load;
   load.scopes = number(6, 1000);
   load.has_text = has('s');
+  if (has('g') && !load.gpu.Open()) return std::fprintf(stderr, "there is no GPU\n"), 1;
   pitot::Options options;
   options.incident_directory = argv[1];
   options.memory_budget_bytes = static_cast<uint64_t>(number(3, 128)) << 20;
@@ -171,6 +208,10 @@ int main(int argc, char** argv) {
     pitot::WhyJudgeOptions why;
     why.warm_up_ms = 0;
     recorder.Add(pitot::MakeWhyJudge(why));
+  }
+  if (has('g')) {
+    if (const pitot::Status status = pitot::gpu::Enable(recorder); !status.ok())
+      std::fprintf(stderr, "%s\n", status.message());
   }
   recorder.Add(pitot::MakeLatencyTrigger({.above_ms = 90, .cool_down_ms = 900}));
   begun = true;

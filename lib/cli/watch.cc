@@ -58,7 +58,7 @@ void AddWatch(CommandLine& line) {
   command.AddFlag("--once", &options->once, "Look for 1.5 s, and end");
   command.Footer(
       "A process is wedged if a request is stalled as for `pitot health`; if it is stopped or frozen for 1 s; or if it "
-      "gives no sign of life for 5 s. Each of these is reported once, until it goes on.\n"
+      "gives no sign of life for 1.5 s, or 5 s with nothing open. Each of these is reported once, until it goes on.\n"
       "Exit codes with --once: 0 all is well; 1 an incident was written; 3 there is no such folder; 6 one could not be "
       "written; see `pitot "
       "--help` "

@@ -23,7 +23,7 @@ using session::FoundBox;
 
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kSuspiciousNs = 50 * kMs;  // between looks at what may be stopped
-constexpr int64_t kQuietNs = 2'000 * kMs;    // of a process that may wait for a CPU
+constexpr int64_t kQuietNs = 1'000 * kMs;    // of a process that may wait for a CPU
 
 }  // namespace
 
@@ -75,6 +75,7 @@ class Watching::Watched {
 
 Watching::Watching(const WatchOptions& options) : options_(options), own_oom_kills_(getpid()) {
   limits_.stalled_after_ns = static_cast<int64_t>(options.stalled_after_s * 1e9);
+  limits_.look_gap_ns = std::max(limits_.look_gap_ns, 3 * options.interval_ms * kMs);
 }
 Watching::~Watching() = default;
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -180,6 +181,8 @@ void BlackBox::NoteRoutes() noexcept {
     const trace::RouteProgress progress = trace::ProgressOfRoute(i);
     box_->header()->routes[i].name.store(progress.name, kRelaxed);
     box_->header()->routes[i].ok_ticks.store(progress.ok_ticks, kRelaxed);
+    const uint64_t longest_us = std::min<uint64_t>((progress.longest_ns + 999) / 1000, UINT32_MAX);
+    box_->header()->routes[i].longest_us.store(static_cast<uint32_t>(longest_us), kRelaxed);
   }
 }
 

@@ -19,18 +19,6 @@ using snapshot::Signs;
 
 uint64_t Since(uint64_t ticks, const Signs& signs) { return signs.now_ticks > ticks ? signs.now_ticks - ticks : 0; }
 
-// The newest sign of each route that counts for its other requests.
-std::unordered_map<uint32_t, uint64_t> RoutesProgress(const Signs& signs, uint64_t first_part_ticks) {
-  std::unordered_map<uint32_t, uint64_t> newest;
-  for (const trace::RouteProgress& route : signs.routes) newest[route.name] = route.ok_ticks;
-  for (const OpenSign& request : signs.requests) {
-    if (request.sign_ticks < request.begin_ticks + first_part_ticks) continue;
-    uint64_t& ticks = newest[request.route];
-    ticks = std::max(ticks, request.sign_ticks);
-  }
-  return newest;
-}
-
 // Numbers of a black box may be anything.
 double Bounded(double value) { return std::clamp(value, 0.0, 1e18); }
 
@@ -45,6 +33,7 @@ struct Found {
   HealthState state = HealthState::kIdle;
   const OpenSign* request = nullptr;
   uint64_t sign_ticks = 0;
+  bool are_late = false;  // slow only because most requests are late
 };
 
 void Worsen(HealthState state, const OpenSign& request, Found* found) {
@@ -53,21 +42,59 @@ void Worsen(HealthState state, const OpenSign& request, Found* found) {
   *found = {state, &request, request.sign_ticks};
 }
 
-Found JudgeRequests(const Signs& signs, uint64_t limit_ticks) {
-  const std::unordered_map<uint32_t, uint64_t> progress = RoutesProgress(signs, limit_ticks / 2);
+// The requests of a route.
+struct RouteView {
+  uint64_t limit_ticks = 0;   // without a sign, a request stands still
+  uint64_t newest_ticks = 0;  // the newest sign that counts for others
+};
+
+class Routes {
+ public:
+  Routes(const Signs& signs, const HealthLimits& limits) : most_ticks_(TicksOf(limits.stalled_after_ns, limits)) {
+    for (const trace::RouteProgress& route : signs.routes) {
+      if (route.ok_ticks == 0) continue;
+      routes_[route.name] = {route.longest_ns == 0 ? most_ticks_ : LimitOf(route.longest_ns, limits), route.ok_ticks};
+    }
+    for (const OpenSign& request : signs.requests) {
+      RouteView& route = routes_.try_emplace(request.route, RouteView{most_ticks_, 0}).first->second;
+      if (request.sign_ticks >= request.begin_ticks + route.limit_ticks / 2)
+        route.newest_ticks = std::max(route.newest_ticks, request.sign_ticks);
+    }
+  }
+  const RouteView& Of(const OpenSign& request) const { return routes_.at(request.route); }
+  uint64_t most_ticks() const { return most_ticks_; }
+
+ private:
+  static uint64_t TicksOf(uint64_t ns, const HealthLimits& limits) {
+    return static_cast<uint64_t>(Bounded(static_cast<double>(ns) * limits.ticks_per_ns));
+  }
+  uint64_t LimitOf(uint64_t longest_ns, const HealthLimits& limits) const {
+    constexpr uint64_t kLeastNs = 1'500'000'000, kTimes = 4;
+    const uint64_t ns = std::max(kLeastNs, kTimes * std::min(longest_ns, limits.stalled_after_ns));
+    return std::min(TicksOf(ns, limits), most_ticks_);
+  }
+
+  const uint64_t most_ticks_;
+  std::unordered_map<uint32_t, RouteView> routes_;
+};
+
+Found JudgeRequests(const Signs& signs, const Routes& routes) {
   Found found;
   size_t late = 0;
   for (const OpenSign& request : signs.requests) {
     late += signs.now_ticks > request.late_ticks ? 1 : 0;
-    if (Since(request.sign_ticks, signs) < limit_ticks) {
+    const RouteView& route = routes.Of(request);
+    if (Since(request.sign_ticks, signs) < route.limit_ticks) {
       Worsen(HealthState::kProgressing, request, &found);
       continue;
     }
-    const auto route = progress.find(request.route);
-    const bool do_others = route != progress.end() && route->second > request.sign_ticks + limit_ticks / 2;
+    const bool do_others = route.newest_ticks > request.sign_ticks + route.limit_ticks / 2;
     Worsen(do_others ? HealthState::kSlow : HealthState::kStalled, request, &found);
   }
-  if (2 * late > signs.requests.size()) found.state = std::max(found.state, HealthState::kSlow);
+  if (2 * late > signs.requests.size() && found.state < HealthState::kSlow) {
+    found.state = HealthState::kSlow;
+    found.are_late = true;
+  }
   return found;
 }
 
@@ -85,7 +112,7 @@ template <size_t kSize> void SetText(std::string_view text, char (&out)[kSize]) 
 
 std::string Length(uint64_t ms) { return base::Duration(static_cast<int64_t>(ms) * 1'000'000); }
 
-std::string TextOf(const Health& health, uint64_t stalled_after_ms) {
+std::string TextOf(const Health& health, bool are_late) {
   char id[32];
   std::snprintf(id, sizeof id, "%016llx", static_cast<unsigned long long>(health.request));
   const std::string stage = health.stage[0] != '\0' ? std::string(", stage ") + health.stage : "";
@@ -101,8 +128,7 @@ std::string TextOf(const Health& health, uint64_t stalled_after_ms) {
       return "progressing: " + open;
     case HealthState::kSlow:
       return "slow: " + open +
-             (health.quiet_ms < stalled_after_ms ? ", most of them late"
-                                                 : "; " + request + " made no progress for " + Length(health.quiet_ms));
+             (are_late ? ", most of them late" : "; " + request + " made no progress for " + Length(health.quiet_ms));
     case HealthState::kStalled:
       break;
   }
@@ -129,9 +155,9 @@ Health JudgeHealth(const Signs& signs, const HealthLimits& limits, const snapsho
   const auto ms_since = [&](uint64_t ticks) {
     return static_cast<uint64_t>(Bounded(static_cast<double>(Since(ticks, signs)) / limits.ticks_per_ns) / 1e6);
   };
-  const uint64_t limit_ticks = ticks_of(limits.stalled_after_ns);
-  Found found = JudgeRequests(signs, limit_ticks);
-  JudgeBatches(signs, limit_ticks, &found);
+  const Routes routes(signs, limits);
+  Found found = JudgeRequests(signs, routes);
+  JudgeBatches(signs, routes.most_ticks(), &found);
   Health health;
   health.state = found.state;
   health.requests_open = static_cast<uint32_t>(signs.requests.size());
@@ -147,7 +173,7 @@ Health JudgeHealth(const Signs& signs, const HealthLimits& limits, const snapsho
                         [request](const OpenSign& other) { return other.route == request->route; }) -
           1);
   }
-  SetText(TextOf(health, limits.stalled_after_ns / 1'000'000), health.text);
+  SetText(TextOf(health, found.are_late), health.text);
   if (Since(signs.life_ticks, signs) >= ticks_of(limits.silent_after_ns)) {
     health.state = HealthState::kStalled;
     const std::string before(health.text);

@@ -42,12 +42,14 @@ std::optional<Wedge> WedgeWatch::Note(const WatchLook& look) {
 }
 
 void WedgeWatch::NoteTime(const WatchLook& look) {
-  const bool is_gap = has_looked_ && look.now_ns - looked_ns_ > limits_.gap_ns;
+  const bool is_gap = has_looked_ && look.now_ns - looked_ns_ > limits_.look_gap_ns;
   const bool is_alive = !has_looked_ || look.life != life_ || look.is_ready;
   if (!has_looked_) counted_from_ns_ = INT64_MIN;
-  if (has_looked_ && (is_gap || (is_alive && look.now_ns - life_ns_ > limits_.gap_ns))) counted_from_ns_ = look.now_ns;
+  if (has_looked_ && (is_gap || (is_alive && look.now_ns - life_ns_ > limits_.life_gap_ns)))
+    counted_from_ns_ = look.now_ns;
   if (is_alive || is_gap) life_ns_ = look.now_ns - (has_looked_ || look.is_ready ? 0 : look.silent_ns);
   if (is_alive) is_reported_ = false;
+  if (look.stop != Stop::kNone) stopped_ns_ = look.now_ns;
   const bool has_run = is_alive || is_gap || look.switches != switches_;
   if (look.stop == Stop::kNone) {
     stopped_since_ns_ = -1;
@@ -63,10 +65,15 @@ void WedgeWatch::NoteTime(const WatchLook& look) {
 std::optional<Wedge> WedgeWatch::FindDown(const WatchLook& look) {
   if (is_reported_) return std::nullopt;
   const bool is_stopped = stopped_since_ns_ >= 0 && look.now_ns - stopped_since_ns_ >= limits_.stopped_after_ns;
-  const bool is_silent = look.now_ns - life_ns_ >= limits_.silent_after_ns;
+  const bool is_idle = look.health.state == HealthState::kIdle || look.health.state == HealthState::kUnknown;
+  // A stop explains silence, and has a limit of its own.
+  const int64_t silent_since_ns = std::max(life_ns_, stopped_ns_);
+  const bool is_silent =
+      look.now_ns - silent_since_ns >= (is_idle ? limits_.idle_silent_after_ns : limits_.silent_after_ns);
   if (!is_stopped && !is_silent) return std::nullopt;
   is_reported_ = true;
-  return is_stopped ? Down(Wedge::Kind::kStopped, look, stopped_since_ns_) : Down(Wedge::Kind::kSilent, look, life_ns_);
+  return is_stopped ? Down(Wedge::Kind::kStopped, look, stopped_since_ns_)
+                    : Down(Wedge::Kind::kSilent, look, silent_since_ns);
 }
 
 std::optional<Wedge> WedgeWatch::FindStalled(const WatchLook& look) {

@@ -21,10 +21,13 @@ struct WatchLimits {
   int64_t stalled_after_ns = 10'000'000'000;
   // Shorter stops are usual: a debugger, a snapshot of a container.
   int64_t stopped_after_ns = 1'000'000'000;
-  // A process without a sign of life that is not stopped: the kernel does not return.
-  int64_t silent_after_ns = 5'000'000'000;
+  // A process without a sign of life that is not stopped: the kernel does not return. With something open its own
+  // watcher looks every 50 ms or more often, otherwise every second.
+  int64_t silent_after_ns = 1'500'000'000;
+  int64_t idle_silent_after_ns = 5'000'000'000;
   // The time after such a gap between looks, or between signs of life, is counted anew: nobody ran meanwhile.
-  int64_t gap_ns = 2'000'000'000;
+  int64_t look_gap_ns = 1'000'000'000;
+  int64_t life_gap_ns = 2'000'000'000;
 };
 
 // A look at a living process.
@@ -68,6 +71,7 @@ class WedgeWatch {
   int64_t counted_from_ns_ = 0;  // signs before it are no proof; INT64_MIN: all are
   uint64_t switches_ = 0;
   int64_t stopped_since_ns_ = -1;        // stopped at each look since; -1: not stopped
+  int64_t stopped_ns_ = INT64_MIN;       // the last look at which it was
   bool is_reported_ = false;             // stopped or silent, until the next sign of life
   std::map<uint64_t, int64_t> stalled_;  // reported: by request, when
   int64_t stall_reported_ns_ = 0;

@@ -459,8 +459,8 @@ Signs BoxReader::ReadSigns(uint64_t now_ticks) {
   signs.life_ticks = facts_.last.ticks;
   signs.open_batches = facts_.open_batches;
   for (const trace::BoxRoute& route : header_->routes)
-    signs.routes.push_back({static_cast<uint32_t>(route.name.load(std::memory_order_relaxed)),
-                            route.ok_ticks.load(std::memory_order_relaxed)});
+    signs.routes.push_back({route.name.load(std::memory_order_relaxed), route.ok_ticks.load(std::memory_order_relaxed),
+                            uint64_t{route.longest_us.load(std::memory_order_relaxed)} * 1000});
   const MappedRequests mapped(*this);
   signs.are_requests_known = mapped.table.table != nullptr;
   if (signs.are_requests_known)

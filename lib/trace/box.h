@@ -22,7 +22,7 @@ namespace pitot::trace {
 
 inline constexpr uint64_t kBoxPage = 4096;
 inline constexpr char kBoxMagic[8] = {'P', 'I', 'T', 'B', 'O', 'X', '\r', '\n'};
-inline constexpr uint32_t kBoxVersion = 2;
+inline constexpr uint32_t kBoxVersion = 3;
 
 enum class BoxState : uint32_t {
   kIncomplete = 0,  // being made
@@ -59,9 +59,9 @@ struct BoxPulse {
   std::atomic<uint64_t> open_batches;
 };
 
-// When a request of a route last ended well, as the watcher found it.
+// RouteProgress, as the watcher found it.
 struct BoxRoute {
-  std::atomic<uint64_t> name;  // index
+  std::atomic<uint32_t> name, longest_us;  // at most 71 minutes
   std::atomic<uint64_t> ok_ticks;
 };
 inline constexpr uint32_t kBoxRoutes = 64;

@@ -87,7 +87,9 @@ struct Route {
   std::atomic<const char*> name;  // ends with a zero
   Word late_after_ns;             // 0: never
   Half name_index;
-  Word ok_ticks;  // when a request of it last ended well; 0: never
+  Word ok_ticks;    // when a request of it last ended well; 0: never
+  Word longest_ns;  // the longest of those lately
+  Half ok_count;    // up to kFewEnded
 };
 
 // Threads that are calling an observer. Each thread has a shard, so that threads do not share a cache line.
@@ -95,6 +97,7 @@ struct alignas(128) Shard {
   Half inside;
 };
 constexpr uint32_t kShards = 16;
+constexpr uint32_t kFewEnded = 32;  // fewer do not show how long requests of a route take
 
 constinit base::Mutex g_requests_mutex;  // held to open, close and name a route; all else is atomic
 // The table. Users of slots ask Slots, for it finds nothing in a child.
@@ -625,6 +628,16 @@ void EndStepContext(ThreadRing* ring, uint64_t now) noexcept {
 
 namespace {
 
+// Of two that end at once, one may not count. A long one is forgotten within some thousand.
+void NoteEndedWell(Route* route, uint64_t now, uint64_t latency_ns) {
+  constexpr uint64_t kForgotten = 1024;
+  const uint64_t before_ns = route->longest_ns.load(kRelaxed);
+  route->longest_ns.store(std::max(before_ns - before_ns / kForgotten, latency_ns), kRelaxed);
+  const uint32_t count = route->ok_count.load(kRelaxed);
+  if (count < kFewEnded) route->ok_count.store(count + 1, kRelaxed);
+  route->ok_ticks.store(now, kRelaxed);
+}
+
 // The bytes of the table that were ever used; the others are zero, and are not touched for a copy.
 uint64_t UsedBytes(uint64_t bytes) { return std::min(bytes, uint64_t{g_fresh.load(kAcquire)} * sizeof(Slot)); }
 
@@ -671,7 +684,11 @@ bool OpenRequests(uint32_t max_open, Box* box) noexcept {
   }
   for (Word* counter : {&g_begun, &g_finished, &g_abandoned, &g_refused_requests, &g_labels_folded, &g_details_refused})
     counter->store(0, kRelaxed);
-  for (Route& route : g_routes) route.ok_ticks.store(0, kRelaxed);
+  for (Route& route : g_routes) {
+    route.ok_ticks.store(0, kRelaxed);
+    route.longest_ns.store(0, kRelaxed);
+    route.ok_count.store(0, kRelaxed);
+  }
   return true;
 }
 
@@ -806,7 +823,9 @@ RequestCounts CountRequests() noexcept {
 
 RouteProgress ProgressOfRoute(uint32_t position) noexcept {
   const Route& route = g_routes[position];
-  return {route.name_index.load(kRelaxed), route.ok_ticks.load(kRelaxed)};
+  const bool is_known = route.ok_count.load(kRelaxed) >= kFewEnded;
+  return {route.name_index.load(kRelaxed), route.ok_ticks.load(kRelaxed),
+          is_known ? route.longest_ns.load(kRelaxed) : 0};
 }
 
 uint64_t CountOpenBatches() noexcept { return g_open_batches.load(kRelaxed); }
@@ -1004,7 +1023,7 @@ void Request::Finish(Outcome outcome, const char* reason) noexcept {
     if (Step* step = StepOn(ring); step->outer == id) step->outer = after;
   }
   LeaveClosed(slot);
-  if (outcome == Outcome::kOk) g_routes[view.route_index].ok_ticks.store(now, kRelaxed);
+  if (outcome == Outcome::kOk) NoteEndedWell(&g_routes[view.route_index], now, view.latency_ns);
   NoteLatency(view);
   Count(g_finished);
   if (outcome == Outcome::kAbandoned) Count(g_abandoned);

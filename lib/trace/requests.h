@@ -88,10 +88,11 @@ uint32_t RequestSlotBytes() noexcept;
 
 RequestCounts CountRequests() noexcept;
 
-// When a request of a route last ended well.
+// The requests of a route that ended well.
 struct RouteProgress {
-  uint32_t name = 0;      // index of the route's name; 0: those that became "(other)"
-  uint64_t ok_ticks = 0;  // 0: never
+  uint32_t name = 0;        // index of the route's name; 0: those that became "(other)"
+  uint64_t ok_ticks = 0;    // when the last one ended; 0: there was none
+  uint64_t longest_ns = 0;  // what they took lately, at most; 0: there were few
 };
 // `position` is below kMaxRoutes. Threads: any, lock-free.
 RouteProgress ProgressOfRoute(uint32_t position) noexcept;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <thread>
 
+#include "base/clock.h"
 #include "fakes/wait_until.h"
 #include "pitot/pitot.h"
 #include "session/health.h"
@@ -48,7 +49,9 @@ struct Server {
     signs.requests.push_back(sign);
     return signs.requests.back();
   }
-  void Ended(uint32_t route, uint64_t ago_ns) { signs.routes.push_back({route, kNow - ago_ns}); }
+  void Ended(uint32_t route, uint64_t ago_ns, uint64_t longest_ns = 0) {
+    signs.routes.push_back({route, kNow - ago_ns, longest_ns});
+  }
   pitot::Health Judge() const { return JudgeHealth(signs, HealthLimits(), Names()); }
   HealthState State() const { return Judge().state; }
 };
@@ -78,6 +81,25 @@ TEST_CASE("a request without progress for the limit stalls its process, if no ot
   CHECK(std::string(health.text) ==
         "stalled: request 0000000000000002 of /1 (open 71.00 s, stage /7) made no progress for 34.00 s; 1 other "
         "request waits behind it");
+}
+
+TEST_CASE("a request of a route whose requests are short stalls sooner", "[health]") {
+  struct Case {
+    uint64_t longest_ns, limit_ns;
+  };
+  for (const auto& [longest_ns, limit_ns] : {Case{0, 10 * kSecond}, Case{50 * kMs, 1500 * kMs},
+                                             Case{kSecond, 4 * kSecond}, Case{60 * kSecond, 10 * kSecond}}) {
+    Server server;
+    server.Ended(1, 100 * kSecond, longest_ns);
+    server.Ended(0, 0, 0);
+    OpenSign& request = server.Open(1, 60 * kSecond, limit_ns - kMs);
+    CHECK(server.State() == HealthState::kProgressing);
+    request.sign_ticks = kNow - limit_ns;
+    CHECK(server.State() == HealthState::kStalled);
+    // Another one's end, half of the limit after it.
+    server.signs.routes[0].ok_ticks = request.sign_ticks + limit_ns / 2 + 1;
+    CHECK(server.State() == HealthState::kSlow);
+  }
 }
 
 TEST_CASE("a process of which no open request is known is not taken for idle", "[health]") {
@@ -260,6 +282,31 @@ TEST_CASE("requests that end well are progress of their route", "[health]") {
   CHECK(ended() == 0);
   Request::Begin("/r").Finish(pitot::Outcome::kOk);
   CHECK(ended() != 0);
+}
+
+TEST_CASE("how long requests of a route take is known after 32 of them, and in the end forgotten", "[health]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  const auto longest_ns = [] {
+    uint64_t longest = 0;
+    for (const auto& route : pitot::snapshot::OwnSigns(false).routes) longest = std::max(longest, route.longest_ns);
+    return longest;
+  };
+  const auto finish = [](pitot::Outcome outcome) {
+    const uint64_t begin_ns = pitot::base::MonotonicNs();
+    Request request = Request::Begin("/r");
+    while (pitot::base::MonotonicNs() < begin_ns + 5 * kMs) {}
+    request.Finish(outcome);
+  };
+  finish(pitot::Outcome::kOk);
+  finish(pitot::Outcome::kFailed);
+  for (int i = 0; i < 30; ++i) Request::Begin("/r").Finish(pitot::Outcome::kOk);
+  CHECK(longest_ns() == 0);
+  Request::Begin("/r").Finish(pitot::Outcome::kOk);
+  const uint64_t before_ns = longest_ns();
+  CHECK(before_ns >= 4 * kMs);  // ticks are measured roughly at first
+  for (int i = 0; i < 3000; ++i) Request::Begin("/r").Finish(pitot::Outcome::kOk);
+  CHECK(longest_ns() < before_ns);
 }
 
 TEST_CASE("a stalled request is stalled for the recorder, too", "[health]") {

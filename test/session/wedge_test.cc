@@ -83,16 +83,21 @@ TEST_CASE("a stopped process is wedged after a second, once", "[wedge]") {
   CHECK(process.last->text == "is stopped by a signal for 1.00 s; before that it was progressing: 1 open request");
 }
 
-TEST_CASE("a process that is not stopped and gives no sign of life for 5 s is wedged, once", "[wedge]") {
-  Process process;
-  process.Beat();
-  process.Look();
-  for (int i = 0; i < 19; ++i) process.Look();
-  CHECK(process.wedges == 0);
-  for (int i = 0; i < 1000; ++i) process.Look();
-  REQUIRE(process.wedges == 1);
-  CHECK(process.last->kind == Wedge::Kind::kSilent);
-  CHECK(process.last->text.find("gives no sign of life for 5.00 s") == 0);
+TEST_CASE("a process that is not stopped and gives no sign of life is wedged, once; sooner if it has work", "[wedge]") {
+  for (const bool is_idle : {false, true}) {
+    Process process;
+    process.Progresses();
+    if (is_idle) process.look.health.state = HealthState::kIdle;
+    process.Beat();
+    process.Look();
+    for (int i = 0; i < (is_idle ? 19 : 5); ++i) process.Look();
+    CHECK(process.wedges == 0);
+    for (int i = 0; i < 1000; ++i) process.Look();
+    REQUIRE(process.wedges == 1);
+    CHECK(process.last->kind == Wedge::Kind::kSilent);
+    CHECK(process.last->text.find(is_idle ? "gives no sign of life for 5.00 s" : "gives no sign of life for 1.50 s") ==
+          0);
+  }
 }
 
 TEST_CASE("a process whose watcher waits for a CPU is not wedged", "[wedge]") {
@@ -212,7 +217,7 @@ TEST_CASE("in a day of short stops and few CPUs nothing is wedged", "[wedge]") {
     return static_cast<int64_t>((seed >> 33) % static_cast<uint64_t>(below));
   };
   Process process;
-  int64_t beats_ns = process.look.now_ns, stopped_until_ns = 0;
+  int64_t beats_ns = process.look.now_ns, due_ns = beats_ns, beat_ns = beats_ns, stopped_until_ns = 0;
   const int64_t end_ns = process.look.now_ns + kDay;
   while (process.look.now_ns < end_ns) {
     const int64_t now_ns = process.look.now_ns;
@@ -223,12 +228,17 @@ TEST_CASE("in a day of short stops and few CPUs nothing is wedged", "[wedge]") {
     }
     const bool is_stopped = now_ns < stopped_until_ns;
     process.look.stop = is_stopped ? Stop::kSignal : Stop::kNone;
-    // At rest it beats once a second, and with 0.2 CPUs up to 0.8 s late.
+    // At rest it beats once a second, with work every 50 ms, and with 0.2 CPUs up to 0.8 s late: it waits for one.
+    const bool is_idle = now_ns / (60 * kSecond) % 2 == 0;
     if (!is_stopped && now_ns >= beats_ns) {
       process.Beat();
-      beats_ns = now_ns + kSecond + random(800) * kMs;
+      beat_ns = now_ns;
+      due_ns = now_ns + (is_idle ? 1000 : 50) * kMs;
+      beats_ns = due_ns + random(800) * kMs;
     }
+    process.look.is_ready = !is_stopped && now_ns >= std::max(due_ns, beat_ns + kSecond);
     process.Progresses();
+    if (is_idle) process.look.health.state = HealthState::kIdle;
     // The watcher has few CPUs, too.
     process.Look(50 * kMs + random(600) * kMs);
     if (process.wedges != 0) FAIL(process.last->text << " after " << (now_ns - 1000 * kSecond) / kSecond << " s");

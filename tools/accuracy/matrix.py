@@ -74,7 +74,7 @@ SETTINGS = {
 # Faults dosed by time get shares of typical latency. The others have their own doses, of any number.
 TIMED = {'F01': 'slow_decode_spin', 'F01s': 'slow_decode_sleep', 'F22': 'lock_held:rate=0.05', 'F26': 'batch_timeout:rate=0.1', 'F31': 'slow_postprocess',
          'F39': 'unhooked_hop'}
-SPINNERS = 2 * (os.cpu_count() or 1)
+SPINNERS = 2 * len(os.sched_getaffinity(0))
 SIZED = {'F20': (f'cpu_spinners:rate=0.02,threads={SPINNERS},dose_ms=', (20, 60)), 'F25': (f'major_faults:rate={RATE},dose_mib=', (1, 4)),
          'F32': (f'fsync:rate={RATE},dose_bytes=', (4096, 1 << 20))}
 DECODE = {'F29': ('kv_pressure:rate=0.1,dose_tokens=2048,dose_ms=', (150, 400)), 'F30': ('long_prompt:rate=0.05,dose_tokens=', (300, 900))}
