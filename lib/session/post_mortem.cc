@@ -302,11 +302,11 @@ FoundBox::Life FoundBox::LookFor(Hold hold) {
   return Life::kEnded;
 }
 
-// Without its header the rest of a file cannot be understood.
+// The header begins with it. Without one, what else its process may have made cannot be understood.
 bool FoundBox::IsNothingWritten() const {
-  char header[trace::kBoxPage];
-  const ssize_t got = pread(fd_, header, sizeof header, 0);
-  return got >= 0 && std::all_of(header, header + got, [](char byte) { return byte == 0; });
+  char magic[sizeof trace::kBoxMagic];
+  const ssize_t got = pread(fd_, magic, sizeof magic, 0);
+  return got >= 0 && std::all_of(magic, magic + got, [](char byte) { return byte == 0; });
 }
 
 bool FoundBox::Remove() noexcept { return unlink(path_.c_str()) == 0; }

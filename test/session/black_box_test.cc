@@ -880,7 +880,8 @@ TEST_CASE("a ring whose page is missing costs no other ring its events", "[black
   CHECK(damaged == 1);
 }
 
-TEST_CASE("the next recorder removes a black box of an earlier boot to which nothing was written", "[black_box]") {
+TEST_CASE("the next recorder removes a black box whose process or machine ended before it had a header",
+          "[black_box]") {
   Boxes boxes;
   boxes.incidents = boxes.directory.path() + "/incidents";
   REQUIRE(mkdir(boxes.path.c_str(), 0700) == 0);
@@ -897,6 +898,9 @@ TEST_CASE("the next recorder removes a black box of an earlier boot to which not
   put(parent + "-" + earlier + ".box", zeros);
   put("1-1-1-" + earlier + ".box", "");
   put(std::to_string(getppid()) + "-1-" + space + "-" + boot + ".box", zeros);
+  std::string begun = zeros;  // its process was killed in Start
+  begun[200] = 'x';
+  put("3-3-3-" + earlier + ".box", begun);
   const std::vector<std::string> others = {"1-1-1-" + boot + ".box", "another.box", parent + "-" + boot + ".box"};
   for (const std::string& name : others) put(name, zeros);  // it may live, or is not Pitot's
   put("2-2-2-" + earlier + ".box", std::string(16384, 'x'));
