@@ -84,8 +84,9 @@ int PostMortem(const RecoverOptions& options) {
           result = recovered;
         break;
       case session::FoundBox::Life::kAlive:
-        Complain(absl::StrFormat("%s: %s (process %d) is running", path, box.reader().facts().process_name,
-                                 box.reader().facts().pid));
+        Complain(box.IsTaken() ? path + ": another process makes an incident of it"
+                               : absl::StrFormat("%s: %s (process %d) is running", path,
+                                                 box.reader().facts().process_name, box.reader().facts().pid));
         break;
       case session::FoundBox::Life::kEnded:
         if (!options.keeps) box.Remove();

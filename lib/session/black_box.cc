@@ -21,6 +21,7 @@
 #include "pitot/version.h"
 #include "session/box_room.h"
 #include "session/incident_directory.h"
+#include "session/incident_pipeline.h"
 #include "session/memory_budget.h"
 #include "session/process_facts.h"
 #include "trace/bus_guard.h"
@@ -39,25 +40,34 @@ constexpr int64_t kSitesNs = 50'000'000;  // between two looks for new sites
 
 // ---- The end of a process that nobody stops. ------------------------------------------------------------------------
 
-// `exit` with a running recorder is no death to be looked into: the file goes. One recorder runs at a time.
+// `exit` with a running recorder is no death to be looked into: the file goes. But what fired and has no dump yet lies
+// in the file alone: then it stays. One recorder runs at a time.
 struct AtExit {
   std::atomic<trace::BoxHeader*> header{nullptr};
   std::atomic<pid_t> pid{0};
+  const IncidentPipeline* pipeline = nullptr;
   char path[1280] = {};
 };
 constinit AtExit g_at_exit;
 
-void OnExit(int, void*) {
+void OnExit(int status, void*) {
   trace::BoxHeader* const header = g_at_exit.header.exchange(nullptr);
   if (header == nullptr || g_at_exit.pid.load() != getpid()) return;
+  if (g_at_exit.pipeline->HasUnwritten()) {
+    ends::Facts facts;
+    facts.end = ends::End::kExit;
+    facts.exit_status = status;
+    return ends::FinishNote(ends::WriteNote(facts));
+  }
   header->state.store(trace::BoxState::kEnded, std::memory_order_release);
   unlink(g_at_exit.path);
 }
 
-void NoteForExit(trace::BoxHeader* header, const std::string& path) {
+void NoteForExit(trace::BoxHeader* header, const IncidentPipeline* pipeline, const std::string& path) {
   static const bool is_registered = on_exit(OnExit, nullptr) == 0;
   if (!is_registered || path.size() >= sizeof g_at_exit.path) return;
   std::memcpy(g_at_exit.path, path.c_str(), path.size() + 1);
+  g_at_exit.pipeline = pipeline;
   g_at_exit.pid.store(getpid());
   g_at_exit.header.store(header);
 }
@@ -67,7 +77,8 @@ template <size_t kSize> void Copy(std::string_view text, char (&out)[kSize]) { o
 }  // namespace
 
 Status BlackBox::Begin(const OwnedOptions& options, const MemorySplit& split, bool slow_clock,
-                       const trace::ClockReading& start, std::vector<std::string>* removed) {
+                       const trace::ClockReading& start, const IncidentPipeline* pipeline,
+                       std::vector<std::string>* removed) {
   if (options.black_box_directory.empty()) return {};
   if (!trace::MakeParentOnly())
     return Status(StatusCode::kUnavailable, "no black box: the kernel is older than Linux 4.14");
@@ -92,7 +103,7 @@ Status BlackBox::Begin(const OwnedOptions& options, const MemorySplit& split, bo
   slow_clock_ = slow_clock;
   pages_lost_before_ = trace::PagesLost();
   WriteHeader(options, slow_clock, start);
-  NoteForExit(box_->header(), path_);
+  NoteForExit(box_->header(), pipeline, path_);
   return {};
 }
 

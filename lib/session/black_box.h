@@ -20,6 +20,8 @@
 
 namespace pitot::session {
 
+class IncidentPipeline;
+
 class BlackBox {
  public:
   BlackBox() = default;
@@ -29,9 +31,9 @@ class BlackBox {
 
   // Makes the file. If there can be none, the recorder goes on without, and the status says why; ok also if none is
   // wanted. `removed` gets a line for each file that had to go for it. Before OpenRequests and OpenRings. May throw
-  // bad_alloc.
+  // bad_alloc. `pipeline` outlives it.
   Status Begin(const OwnedOptions& options, const MemorySplit& split, bool slow_clock, const trace::ClockReading& start,
-               std::vector<std::string>* removed);
+               const IncidentPipeline* pipeline, std::vector<std::string>* removed);
   // Null: there is none.
   trace::Box* box() const noexcept { return box_.get(); }
 

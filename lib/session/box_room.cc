@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <memory>
 #include <utility>
 
 #include "session/post_mortem.h"
@@ -21,28 +20,29 @@ namespace {
 constexpr uint64_t kFreePerBox = 2;
 
 struct DeadBox {
-  std::unique_ptr<FoundBox> box;
+  std::string path;
   int64_t written_ns;  // since 1970
   std::string who;
 };
 
-// Oldest first. They are locked while they are in the list: nobody else reads them. Files that cannot be read, such as
-// another version's, count after an hour, if no process has the lock: one may be in the making.
+// Oldest first. They are not locked: most stay, and whoever makes incidents of them must not find them taken. Files
+// that cannot be read, such as another version's, count after an hour, if no process has the lock: one may be in the
+// making.
 std::vector<DeadBox> DeadBoxesIn(const std::vector<std::string>& paths) {
   constexpr int64_t kHourS = 3600;
   std::vector<DeadBox> dead;
   for (const std::string& path : paths) {
     struct stat info {};
     if (lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid()) continue;
-    auto box = std::make_unique<FoundBox>(path);
-    const FoundBox::Life life = box->Look();
-    const snapshot::BoxFacts& facts = box->reader().facts();
+    FoundBox box(path);
+    const FoundBox::Life life = box.Peek();
+    const snapshot::BoxFacts& facts = box.reader().facts();
     if (life == FoundBox::Life::kDead) {
       std::string who = "of " + facts.process_name + " (process " + std::to_string(facts.pid) + ")";
-      dead.push_back({std::move(box), facts.last.realtime_ns, std::move(who)});
-    } else if (life == FoundBox::Life::kBroken && !box->IsAlive() && info.st_mtime < time(nullptr) - kHourS) {
-      std::string who = "that cannot be read (" + box->why() + ")";
-      dead.push_back({std::move(box), info.st_mtime * int64_t{1'000'000'000}, std::move(who)});
+      dead.push_back({path, facts.last.realtime_ns, std::move(who)});
+    } else if (life == FoundBox::Life::kBroken && !box.IsAlive() && info.st_mtime < time(nullptr) - kHourS) {
+      std::string who = "that cannot be read (" + box.why() + ")";
+      dead.push_back({path, info.st_mtime * int64_t{1'000'000'000}, std::move(who)});
     }
   }
   std::sort(dead.begin(), dead.end(), [](const DeadBox& a, const DeadBox& b) { return a.written_ns < b.written_ns; });
@@ -71,10 +71,10 @@ std::vector<std::string> MakeBoxRoom(const std::string& directory, uint64_t byte
     const std::string doubt = DoubtAboutRoom(directory, bytes);
     if (dead.size() - i <= kMostDeadBoxes && doubt.empty()) break;
     std::string line =
-        "removed a black box " + dead[i].who + ", for which there was no incident: " + dead[i].box->path() + ": ";
+        "removed a black box " + dead[i].who + ", for which there was no incident: " + dead[i].path + ": ";
     line += doubt.empty() ? "there are more than " + std::to_string(kMostDeadBoxes) : doubt;
-    if (!dead[i].box->Remove()) continue;
-    dead[i].box.reset();  // its pages go with the last mapping
+    FoundBox box(dead[i].path);
+    if (box.Look() == FoundBox::Life::kAlive || !box.Remove()) continue;  // somebody may just make an incident of it
     removed.push_back(std::move(line));
   }
   return removed;

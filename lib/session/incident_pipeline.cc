@@ -202,6 +202,7 @@ void IncidentPipeline::CopyIfDue(bool at_once) {
   }
   Copy(pending_.get(), room);
   depths_.Keep(pending_.get());
+  unwritten_.fetch_add(1);
   HandOver(pending_.Release());
 }
 
@@ -276,11 +277,13 @@ uint64_t IncidentPipeline::KeepCollected(const Incident& incident) {
 }
 
 void IncidentPipeline::HandOver(std::unique_ptr<Incident> incident) {
+  const bool is_sample = incident->is_sample;
   unassembled_.fetch_add(1);
   try {
     handover_.Give(std::move(incident));
   } catch (const std::bad_alloc&) {
     unassembled_.fetch_sub(1);
+    if (!is_sample) unwritten_.fetch_sub(1);
     throw;
   }
 }
@@ -349,6 +352,7 @@ void IncidentPipeline::WriteDump(std::unique_ptr<Incident> taken) noexcept {
       files_.AbandonDump();
       it.written = Error(StatusCode::kResourceExhausted, "cannot write it: %s", e.what());
     }
+    unwritten_.fetch_sub(1);
     throttle_.Charge(writer_throttle_.CpuNs() - begin_ns);
     KeepForHooks(it.incident.get());
     // A hook in progress is not waited for: the worker tells the host then.

@@ -96,6 +96,10 @@ class IncidentPipeline final : public FiringTaker {
   bool HasPending() const noexcept { return pending_.IsPending(); }
   // Whether a firing or an incident is not finished.
   bool HasWork() noexcept { return HasPending() || !inbox_.IsEmpty() || !handover_.IsIdle(); }
+  // Whether a firing has no dump yet, nor failed to get one. Safe in handlers of exit(): takes no lock.
+  bool HasUnwritten() const noexcept {
+    return inbox_.IsBeginningDue() || pending_.IsPending() || unwritten_.load() != 0;  // in the order of its way
+  }
   // The last call: no more incidents come.
   void Close() noexcept { handover_.Close(); }
 
@@ -185,6 +189,7 @@ class IncidentPipeline final : public FiringTaker {
   std::atomic<uint32_t> hurries_{0};      // calls of FlushNow
   std::atomic<uint64_t> keeps_{0};        // calls of KeepCollected
   std::atomic<uint32_t> unassembled_{0};  // handed over; while there are any, the watcher asks no collector
+  std::atomic<uint32_t> unwritten_{0};    // incidents copied, whose dumps were not tried yet
   base::Mutex assemble_mutex_;            // held while a trace is made: collectors are asked one at a time
   std::set<std::string> logged_;          // by LogNotRecorded and LogNotKept; used by the writer only
 };

@@ -279,9 +279,10 @@ FoundBox::Life FoundBox::LookFor(Hold hold) {
   if (fd_ < 0) fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd_ < 0) return broken(base::SystemText(errno));
   if (const char* why = reader_.Open(fd_); why[0] != '\0') {
-    // A loss of power leaves a file whose pages had not been written back: empty, or of zeros.
-    is_unwritten_ = IsNothingWritten() && !IsLocked(hold, may_write ? F_WRLCK : F_RDLCK) && !IsRemoved() &&
-                    IsOwnerGone(path_.substr(path_.rfind('/') + 1));
+    // A loss of power leaves a file whose pages had not been written back: empty, or of zeros. A process that is just
+    // making its own gets the lock.
+    is_unwritten_ = IsNothingWritten() && IsOwnerGone(path_.substr(path_.rfind('/') + 1)) &&
+                    !IsLocked(hold, may_write ? F_WRLCK : F_RDLCK) && !IsRemoved();
     return broken(is_unwritten_ ? "nothing was written to it before its process or the machine ended" : why);
   }
   if (IsLocked(hold, may_write ? F_WRLCK : F_RDLCK)) return Life::kAlive;
@@ -301,11 +302,11 @@ FoundBox::Life FoundBox::LookFor(Hold hold) {
   return Life::kEnded;
 }
 
-// Without its header the rest of a file cannot be understood.
+// The header begins with it. Without one, what else its process may have made cannot be understood.
 bool FoundBox::IsNothingWritten() const {
-  char header[trace::kBoxPage];
-  const ssize_t got = pread(fd_, header, sizeof header, 0);
-  return got >= 0 && std::all_of(header, header + got, [](char byte) { return byte == 0; });
+  char magic[sizeof trace::kBoxMagic];
+  const ssize_t got = pread(fd_, magic, sizeof magic, 0);
+  return got >= 0 && std::all_of(magic, magic + got, [](char byte) { return byte == 0; });
 }
 
 bool FoundBox::Remove() noexcept { return unlink(path_.c_str()) == 0; }

@@ -26,8 +26,15 @@ void PreviousLives::Recover() noexcept {
   }
 }
 
-// Those of other servers are left to them.
+// Others' are left to them, and not locked: their server may look for them now.
+bool PreviousLives::IsOthers(const std::string& path) const {
+  FoundBox box(path);
+  return box.Peek() != FoundBox::Life::kBroken &&
+         box.reader().facts().incident_directory != options_.incident_directory;
+}
+
 void PreviousLives::RecoverOne(const std::string& path) {
+  if (IsOthers(path)) return;
   FoundBox box(path);
   const FoundBox::Life life = box.Look();
   if (box.IsUnwritten()) {
@@ -37,9 +44,7 @@ void PreviousLives::RecoverOne(const std::string& path) {
         Error(StatusCode::kUnavailable, "removed the black box %s: %s", path.c_str(), box.why().c_str()).message());
     return;
   }
-  if (life == FoundBox::Life::kAlive || life == FoundBox::Life::kBroken ||
-      box.reader().facts().incident_directory != options_.incident_directory)
-    return;
+  if (life == FoundBox::Life::kAlive || life == FoundBox::Life::kBroken) return;
   if (life == FoundBox::Life::kEnded) {
     box.Remove();
     return;

@@ -22,6 +22,7 @@ class PreviousLives {
   void Recover() noexcept;
 
  private:
+  bool IsOthers(const std::string& path) const;
   void RecoverOne(const std::string& path);
 
   const OwnedOptions& options_;

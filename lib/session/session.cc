@@ -112,7 +112,7 @@ Status Session::StartThreads() {
   if (!pipeline_.MapReserve()) return Status(StatusCode::kResourceExhausted, "no memory for the snapshot reserve");
   const trace::ClockReading start = CalibrateTicks(slow_clock_);
   std::vector<std::string> removed;
-  const Status with_box = black_box_.Begin(options_, budget_.Now(), slow_clock_, start, &removed);
+  const Status with_box = black_box_.Begin(options_, budget_.Now(), slow_clock_, start, &pipeline_, &removed);
   for (const std::string& line : removed) host_.Log(LogLevel::kWarning, line.c_str());
   if (!with_box.ok()) host_.Log(LogLevel::kWarning, with_box.message());
   if (!trace::OpenRequests(options_.values.max_open_requests, black_box_.box()))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // pitot recover --post-mortem, on the black box of a process that was killed.
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -51,6 +52,23 @@ TEST_CASE("recover --post-mortem makes an incident of a dead process, and remove
   CHECK(requests.out.find("/classify") != std::string::npos);
   const std::string report = fakes::ReadFile(folder / (incident + "/report.txt"));
   CHECK(report.find("ended without a word") != std::string::npos);
+}
+
+TEST_CASE("recover --post-mortem leaves a black box of which another process makes an incident, and says so", "[cli]") {
+  const Folder folder;
+  Die(folder / "boxes");
+  const std::string path = folder / "boxes/" + fakes::NamesIn(folder / "boxes").at(0);
+  const int file = open(path.c_str(), O_RDWR);
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  REQUIRE(fcntl(file, F_SETLK, &lock) == 0);
+
+  const Result taken = folder.Run("recover --post-mortem boxes -o .");
+
+  CHECK(taken.exit_code == 1);
+  CHECK(taken.err.find("another process makes an incident of it") != std::string::npos);
+  CHECK(fakes::NamesIn(folder / "boxes").size() == 1);
+  close(file);
 }
 
 TEST_CASE("recover --post-mortem says why there is nothing to recover", "[cli]") {

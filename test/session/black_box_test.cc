@@ -31,6 +31,7 @@
 #include "pitot/model/trace.h"
 #include "pitot/pitot.h"
 #include "session/box_room.h"
+#include "session/boxes.h"
 #include "session/health.h"
 #include "session/host.h"
 #include "session/post_mortem.h"
@@ -48,43 +49,10 @@ using pitot::Request;
 using pitot::model::Trace;
 using pitot::session::BoxesIn;
 using pitot::session::FoundBox;
+using session_test::Boxes;
+using session_test::Die;
 
 constexpr uint64_t kMostWords = 64 << 20, kMostRowBytes = uint64_t{1} << 30;
-
-struct Boxes {
-  fakes::TempDirectory directory;
-  fakes::Log log;
-  std::string path = directory.path() + "/boxes";
-  std::string incidents;  // "": none are kept
-  pitot::Ends ends = pitot::Ends::kNone;
-
-  pitot::Options Options() {
-    pitot::Options options;
-    options.memory_budget_bytes = 8 << 20;
-    options.max_ring_bytes = 1 << 16;
-    options.max_open_requests = 256;
-    options.handle_ends = ends;
-    options.black_box_directory = path.c_str();
-    options.incident_directory = incidents.c_str();
-    log.Listen(&options);
-    return options;
-  }
-};
-
-// Runs `work` in a child with a recorder, which kills itself after it. Returns how it ended.
-int Die(Boxes* boxes, const std::function<void()>& work) {
-  const pid_t child = fork();
-  if (child == 0) {
-    for (const int fatal : {SIGSEGV, SIGBUS, SIGILL, SIGABRT}) signal(fatal, SIG_DFL);  // not the test framework's
-    Recorder recorder = Recorder::Start(boxes->Options());
-    if (!recorder.status().ok()) _exit(3);
-    work();
-    kill(getpid(), SIGKILL);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return status;
-}
 
 // In a process with a black box: waits until the watcher has seen all sites so far: its last look for them was
 // at most 50 ms before it told the time.
@@ -396,6 +364,33 @@ TEST_CASE("a recorder that was stopped leaves no black box, nor does a process t
   waitpid(child, &status, 0);
   CHECK(status == 0);
   CHECK(fakes::NamesIn(boxes.path).empty());
+}
+
+TEST_CASE("exit() leaves the black box if what fired is not yet written, and its incident says so", "[black_box]") {
+  Boxes boxes;
+  boxes.incidents = boxes.directory.path() + "/incidents";
+  const bool is_written = GENERATE(false, true);
+  const pid_t child = fork();
+  if (child == 0) {
+    pitot::Options options = boxes.Options();
+    options.post_window_ms = is_written ? 0 : 60'000;
+    Recorder& recorder = *new Recorder(Recorder::Start(options));
+    Work(1);
+    recorder.Trigger("before the end");
+    if (is_written && !recorder.Flush(60'000).ok()) _exit(4);
+    exit(3);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  REQUIRE(WEXITSTATUS(status) == 3);
+
+  if (is_written) {
+    CHECK(BoxesIn(boxes.path).empty());
+    return;
+  }
+  const Trace trace = TraceOfOnly(boxes.path);
+  CHECK(CountNamed(trace, "work") == 1);
+  CHECK(std::string(trace.strings[trace.firings.at(0).detail]).find(" ended by exit(3) at ") != std::string::npos);
 }
 
 TEST_CASE("the file takes no more than rings, requests and names may", "[black_box]") {
@@ -885,7 +880,8 @@ TEST_CASE("a ring whose page is missing costs no other ring its events", "[black
   CHECK(damaged == 1);
 }
 
-TEST_CASE("the next recorder removes a black box of an earlier boot to which nothing was written", "[black_box]") {
+TEST_CASE("the next recorder removes a black box whose process or machine ended before it had a header",
+          "[black_box]") {
   Boxes boxes;
   boxes.incidents = boxes.directory.path() + "/incidents";
   REQUIRE(mkdir(boxes.path.c_str(), 0700) == 0);
@@ -902,6 +898,9 @@ TEST_CASE("the next recorder removes a black box of an earlier boot to which not
   put(parent + "-" + earlier + ".box", zeros);
   put("1-1-1-" + earlier + ".box", "");
   put(std::to_string(getppid()) + "-1-" + space + "-" + boot + ".box", zeros);
+  std::string begun = zeros;  // its process was killed in Start
+  begun[200] = 'x';
+  put("3-3-3-" + earlier + ".box", begun);
   const std::vector<std::string> others = {"1-1-1-" + boot + ".box", "another.box", parent + "-" + boot + ".box"};
   for (const std::string& name : others) put(name, zeros);  // it may live, or is not Pitot's
   put("2-2-2-" + earlier + ".box", std::string(16384, 'x'));
