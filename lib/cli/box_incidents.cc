@@ -12,6 +12,7 @@
 #include "cli/files.h"
 #include "cli/gpu_view.h"
 #include "collect/stacks/traced.h"
+#include "pitot/options.h"
 #include "session/incident_directory.h"
 #include "session/kernel_view.h"
 
@@ -35,7 +36,9 @@ int WriteIncident(session::FoundBox* box, const model::Trace& trace, const Incid
                                  : !own.empty()           ? own
                                                           : ".",
                                  session::DirectoryTrust::kOwn);
-  if (status.ok()) status = session::WritePostMortem(trace, 0, &directory, &throttle, &written, std::move(more));
+  constexpr Options kDefaults;
+  const session::DirectoryQuota quota{kDefaults.max_incidents_kept, kDefaults.max_incident_directory_bytes};
+  if (status.ok()) status = session::WritePostMortem(trace, quota, &directory, &throttle, &written, std::move(more));
   if (!status.ok()) {
     Complain(absl::StrCat(box->path(), ": ", status.message(), "; name another folder by -o"));
     return kNotWritten;

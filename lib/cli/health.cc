@@ -49,7 +49,7 @@ int AskHealth(const HealthOptions& options) {
   limits.stalled_after_ns = static_cast<uint64_t>(options.stalled_after_s * 1e9);
   const HealthState bad = options.fail_when == "slow" ? HealthState::kSlow : HealthState::kStalled;
   HealthState worst = HealthState::kUnknown;
-  bool is_any_alive = false;
+  bool is_any_alive = false, is_any_unknown = false;
   ordered_json all = ordered_json::array();
   for (const std::string& path : session::BoxesIn(options.boxes)) {
     FoundBox box(path);
@@ -62,6 +62,7 @@ int AskHealth(const HealthOptions& options) {
     const pitot::Health health = session::HealthIn(&box.reader(), limits).health;
     worst = std::max(worst, health.state);
     is_any_alive = true;
+    is_any_unknown |= health.state == HealthState::kUnknown;
     if (options.json)
       all.push_back(JsonOf(facts, health));
     else
@@ -69,8 +70,9 @@ int AskHealth(const HealthOptions& options) {
   }
   if (options.json) Print(all.dump(2) + "\n");
   if (!is_any_alive) Complain("no black box of a living process in " + options.boxes);
-  if (worst == HealthState::kUnknown) return kUnreadable;
-  return worst >= bad ? kNothingFound : kDone;
+  if (worst >= bad) return kNothingFound;
+  // A recorder that is not there says nothing about its server.
+  return options.fail_when == "unknown" && (!is_any_alive || is_any_unknown) ? kUnreadable : kDone;
 }
 
 }  // namespace
@@ -84,13 +86,14 @@ void AddHealth(CommandLine& line) {
       .Add("--stalled-after", &options->stalled_after_s, "Seconds without progress of a request, until it is stalled")
       .ShowDefault()
       .Number(0.001, 1e6);
-  command.Add("--fail-when", &options->fail_when, "What exit code 1 stands for")
+  command.Add("--fail-when", &options->fail_when, "What else is a failure; unknown: also of what nothing is known")
       .ShowDefault()
-      .OneOf({"slow", "stalled"});
+      .OneOf({"slow", "stalled", "unknown"});
   command.AddFlag("--json", &options->json, "For programs");
   command.Footer(
-      "Exit codes, for a probe: 0 idle, progressing or slow; 1 stalled (with --fail-when slow: or slow); 3 no process "
-      "there is alive, or nothing is known of its requests; see `pitot --help` for others.");
+      "Exit codes, for a probe: 0 idle, progressing or slow, and if nothing is known: a server without a black box is "
+      "not at fault for that; 1 stalled (with --fail-when slow: or slow); 3 with --fail-when unknown: no process there "
+      "is alive, or nothing is known of the requests of one; see `pitot --help` for others.");
   command.Run([options] { return AskHealth(*options); });
 }
 

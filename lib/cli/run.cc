@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -45,8 +47,11 @@ class Boxes {
     }
     path_ = name;
     is_own_ = true;
+    lock_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (lock_ >= 0) flock(lock_, LOCK_EX | LOCK_NB);
   }
   ~Boxes() {
+    if (lock_ >= 0) close(lock_);
     if (!is_own_ || rmdir(path_.c_str()) == 0) return;
     const bool is_used = errno == ENOTEMPTY || errno == EEXIST;
     Complain(is_used ? absl::StrCat(path_, " has the black box of a process that still runs, or of one without an ",
@@ -57,7 +62,8 @@ class Boxes {
   Boxes& operator=(const Boxes&) = delete;
   const std::string& path() const { return path_; }  // "": there is none
 
-  // Earlier runs may have been killed. Makes incidents of their black boxes in memory, and removes their folders.
+  // Earlier runs may have been killed. Makes incidents of their black boxes in memory, and removes their folders. A run
+  // that lives has its folder locked, and cares for it itself.
   void RecoverOthers(const WatchOptions& options) const {
     if (!is_own_) return;
     std::error_code error;
@@ -67,10 +73,14 @@ class Boxes {
       const std::string path = entry->path();
       if (entry->path().filename().string().rfind(kPrefix, 0) != 0 || path == path_) continue;
       if (lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid()) continue;
-      WatchOptions of_other = options;
-      of_other.boxes = path;
-      Watching(of_other).Round();
-      rmdir(path.c_str());
+      const int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+      if (folder >= 0 && flock(folder, LOCK_EX | LOCK_NB) == 0) {
+        WatchOptions of_other = options;
+        of_other.boxes = path;
+        Watching(of_other).Round();
+        rmdir(path.c_str());
+      }
+      if (folder >= 0) close(folder);
     }
   }
 
@@ -79,6 +89,7 @@ class Boxes {
   std::string path_;
   const std::string memory_;
   bool is_own_ = false;
+  int lock_ = -1;  // of its own folder; not inherited by the command
 };
 
 constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};

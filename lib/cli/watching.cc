@@ -95,9 +95,13 @@ void Watching::Round() {
     };
     std::erase_if(watched_, [](const auto& process) { return !process.second->IsAlive(); });
     std::erase_if(oom_kills_, [&is_gone](const auto& kills) { return is_gone(kills.first); });
-    std::erase_if(left_, is_gone);
+    std::erase_if(left_, [&is_gone](const auto& left) { return is_gone(left.first); });
+    std::erase_if(broken_, [&is_gone](const auto& broken) { return is_gone(broken.first); });
+    const int64_t now_ns = base::ClockNs(CLOCK_MONOTONIC);
     for (const std::string& path : paths) {
-      if (watched_.find(path) == watched_.end() && left_.find(path) == left_.end()) attempt([&] { Meet(path); });
+      const auto left = left_.find(path);
+      const bool is_left = left != left_.end() && now_ns < left->second.again_ns;
+      if (watched_.find(path) == watched_.end() && !is_left) attempt([&] { Meet(path); });
     }
     // All are looked at before the first incident is written, which may take seconds.
     struct Found {
@@ -154,8 +158,15 @@ void Watching::Meet(const std::string& path) {
   // Perhaps it is just being made.
   constexpr int kRounds = 8;
   if (++broken_[path] < kRounds) return;
-  Complain(path + ": " + box->why());
-  left_.insert(path);
+  if (left_.find(path) == left_.end()) Complain(path + ": " + box->why());
+  Leave(path);
+}
+
+void Watching::Leave(const std::string& path) {
+  constexpr int64_t kFirstNs = 5'000 * kMs, kMostNs = 600'000 * kMs;
+  Left& left = left_[path];
+  left.pause_ns = left.pause_ns == 0 ? kFirstNs : std::min(2 * left.pause_ns, kMostNs);
+  left.again_ns = base::ClockNs(CLOCK_MONOTONIC) + left.pause_ns;
 }
 
 void Watching::Write(const std::string& path, const session::Wedge& wedge, int64_t pid) {
@@ -179,7 +190,7 @@ session::SeenEnd Watching::EndOf(const FoundBox& box) const {
 
 // A box whose incident cannot be written is left where it is.
 void Watching::Note(int written, const std::string& path) {
-  if (written != kDone && !path.empty()) left_.insert(path);
+  if (written != kDone && !path.empty()) Leave(path);
   result_ = std::max<int>(result_, written == kDone ? kNothingFound : written);
 }
 

@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -39,7 +38,7 @@ class Watching {
   explicit Watching(const WatchOptions& options);
   ~Watching();
 
-  // Looks at all black boxes in the folder. What fails is complained of, and tried again.
+  // Looks at all black boxes in the folder. What fails is complained of, and tried again: after 5 s, then ever later.
   void Round();
   // Until the next round.
   int64_t SleepNs() const;
@@ -58,6 +57,7 @@ class Watching {
   void Renew();
   session::SeenEnd EndOf(const session::FoundBox& box) const;
   void Note(int written, const std::string& path);
+  void Leave(const std::string& path);
 
   const WatchOptions& options_;
   session::OomKills own_oom_kills_;  // in this process's control group
@@ -66,7 +66,12 @@ class Watching {
   std::map<std::string, session::OomKills> oom_kills_;       // in their control groups, by path
   std::map<int64_t, int> ends_;                              // since the last round, by process
   std::map<std::string, int> broken_;                        // how often
-  std::set<std::string> left_;                               // nothing can be done for them
+  // Nothing could be done for them.
+  struct Left {
+    int64_t again_ns = 0;  // CLOCK_MONOTONIC: when it is tried again
+    int64_t pause_ns = 0;
+  };
+  std::map<std::string, Left> left_;
   bool has_seen_boxes_ = false;
   int result_ = 0;
 };

@@ -272,7 +272,10 @@ void Desk::WatchNote() noexcept {
     const int64_t now_ns = base::ClockNs(CLOCK_MONOTONIC);
     if (const uint32_t now_ended = notes_ended_.load(); now_ended != ended)
       ended = now_ended, until_ns = now_ns + kNotePatienceNs;
-    if (now_ns >= until_ns) return trace::DieNow(note_signal_.load());
+    if (now_ns >= until_ns) {
+      trace::DieNow(note_signal_.load());
+      _exit(128 + note_signal_.load());  // the first process of a container
+    }
     poll(nullptr, 0, 1);
   }
 }
@@ -284,9 +287,14 @@ void Desk::Terminate() noexcept {
   facts.code = termination_code_.load();
   facts.sender_process = sender_process_.load();
   facts.sender_user = sender_user_.load();
-  Attempt([&] { FinishNote(WriteNote(facts)); });
+  DeathNote* note = nullptr;
+  Attempt([&] {
+    note = WriteNote(facts);
+    FinishNote(note);
+  });
   Flush(HostState::kWhole);
   trace::DieNow(SIGTERM);
+  if (note != nullptr) WithdrawNote(note);  // the first process of a container lives on
 }
 
 // ---- The start and the end. -----------------------------------------------------------------------------------------

@@ -79,10 +79,17 @@ template <size_t kSize> void Copy(std::string_view text, char (&out)[kSize]) { o
 Status BlackBox::Begin(const OwnedOptions& options, const MemorySplit& split, bool slow_clock,
                        const trace::ClockReading& start, const IncidentPipeline* pipeline,
                        std::vector<std::string>* removed) {
+  ends::SetDeathNote(nullptr);  // in the child of a fork it is the parent's
   if (options.black_box_directory.empty()) return {};
   if (!trace::MakeParentOnly())
     return Status(StatusCode::kUnavailable, "no black box: the kernel is older than Linux 4.14");
   const std::string& directory = options.black_box_directory;
+  // For others, who work in other directories.
+  const std::string incidents = AbsolutePath(options.incident_directory);
+  if (incidents.size() >= sizeof trace::BoxHeader::incident_directory)
+    return Error(StatusCode::kUnavailable,
+                 "no black box: the path of Options::incident_directory has %zu bytes or more",
+                 sizeof trace::BoxHeader::incident_directory);
   const uint64_t most_bytes = split.rings + split.requests_and_names;
   if (Status s = MakeFile(options, most_bytes, removed); !s.ok()) return s;
   if (const std::string doubt = DoubtAboutRoom(directory, most_bytes); !doubt.empty()) {
@@ -93,7 +100,7 @@ Status BlackBox::Begin(const OwnedOptions& options, const MemorySplit& split, bo
   box_.reset(new (std::nothrow) trace::Box(fd_, most_bytes));
   if (box_ == nullptr || !box_->Begin() || !trace::WriteNamesTo(box_.get()) || !sites_.Begin(box_.get()) ||
       !trace::WriteLastRowsTo(box_.get(), BoxRowBytes(options.values))) {
-    const int error = errno;
+    const int error = box_ == nullptr ? ENOMEM : errno;
     End();
     return Error(StatusCode::kUnavailable, "no black box in %s: %s", directory.c_str(),
                  base::SystemText(error).c_str());
@@ -102,7 +109,7 @@ Status BlackBox::Begin(const OwnedOptions& options, const MemorySplit& split, bo
   if (note_ != nullptr) ends::SetDeathNote(new (note_) ends::DeathNote{});
   slow_clock_ = slow_clock;
   pages_lost_before_ = trace::PagesLost();
-  WriteHeader(options, slow_clock, start);
+  WriteHeader(options, incidents, slow_clock, start);
   NoteForExit(box_->header(), pipeline, path_);
   return {};
 }
@@ -134,7 +141,8 @@ Status BlackBox::MakeFile(const OwnedOptions& options, uint64_t most_bytes, std:
   return status;
 }
 
-void BlackBox::WriteHeader(const OwnedOptions& options, bool slow_clock, const trace::ClockReading& start) noexcept {
+void BlackBox::WriteHeader(const OwnedOptions& options, const std::string& incidents, bool slow_clock,
+                           const trace::ClockReading& start) noexcept {
   trace::BoxHeader* const header = box_->header();
   std::memcpy(header->magic, trace::kBoxMagic, sizeof header->magic);
   header->version = trace::kBoxVersion;
@@ -146,7 +154,7 @@ void BlackBox::WriteHeader(const OwnedOptions& options, bool slow_clock, const t
   header->process_space = ProcessSpace();
   Copy(BootId(), header->boot_id);
   Copy(options.process_name, header->process_name);
-  Copy(options.incident_directory, header->incident_directory);
+  Copy(incidents, header->incident_directory);
   header->start = start;
   header->state.store(trace::BoxState::kRecording, std::memory_order_release);
 }

@@ -292,15 +292,17 @@ IncidentDirectory::~IncidentDirectory() {
   if (fd_ >= 0) close(fd_);
 }
 
+std::string AbsolutePath(const std::string& path) {
+  if (path.empty() || path[0] == '/') return path;
+  const Freed cwd(getcwd(nullptr, 0));
+  return cwd != nullptr ? std::string(cwd.get()) + "/" + path : path;
+}
+
 Status IncidentDirectory::Open(const std::string& path, DirectoryTrust trust) {
-  path_ = path;
+  path_ = AbsolutePath(path);
   trust_ = trust;
   if (path.empty()) return {};
   spare_.Fill();
-  if (path[0] != '/') {
-    const Freed cwd(getcwd(nullptr, 0));  // the host may change its directory later
-    if (cwd != nullptr) path_ = std::string(cwd.get()) + "/" + path;
-  }
   real_path_.clear();
   doubt_ = DoubtAbout(path_);
   if (!doubt_.empty() && trust == DirectoryTrust::kOwn) return Unsafe(doubt_);

@@ -393,9 +393,12 @@ void IncidentPipeline::Drop(Case* it, const Status& why, bool waits) noexcept {
 
 // ---- On the worker. -------------------------------------------------------------------------------------------------
 
-void IncidentPipeline::Work() noexcept {
+void IncidentPipeline::EnterWorker() noexcept {
   pthread_setname_np(pthread_self(), "pitot-work");
   throttle_.Enter();
+}
+
+void IncidentPipeline::Work() noexcept {
   while (std::optional<Case> next = cases_.Await()) {
     bool is_finished = true;
     if (next->incident->is_sample)

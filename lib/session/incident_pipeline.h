@@ -103,8 +103,10 @@ class IncidentPipeline final : public FiringTaker {
   // The last call: no more incidents come.
   void Close() noexcept { handover_.Close(); }
 
-  // The work of the writer and of the worker: each returns after Close, once everything is done.
+  // The work of the writer and of the worker: each returns after Close, once everything is done. EnterWorker comes
+  // first on the worker, before any other work: its name and priority.
   void WriteDumps() noexcept;
+  void EnterWorker() noexcept;
   void Work() noexcept;
 
   // For Stop, in this order.

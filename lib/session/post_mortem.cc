@@ -79,6 +79,7 @@ std::string HowOf(const SeenEnd& seen) {
 std::string HowOf(const std::optional<ends::DeathNote>& note, const SeenEnd& seen) {
   if (!note || (seen.status && MayBeKilled(seen))) return HowOf(seen);  // a kill may come during its last words
   const std::string on = " on thread " + TextOf(note->thread_name);
+  if (note->has_gone_on != 0) return HowOf(seen) + ", some time after " + base::SignalText(note->signal) + on;
   switch (note->end) {
     case ends::End::kExit:
       return "by exit(" + std::to_string(note->exit_status) + ")";
@@ -413,10 +414,10 @@ model::Trace TraceOfWedged(snapshot::BoxReader* box, const Wedge& wedge, const K
   return trace;
 }
 
-Status WritePostMortem(const model::Trace& trace, uint64_t number, IncidentDirectory* directory, Throttle* throttle,
-                       std::string* path, std::vector<std::unique_ptr<Serializer>> files) {
+Status WritePostMortem(const model::Trace& trace, const DirectoryQuota& quota, IncidentDirectory* directory,
+                       Throttle* throttle, std::string* path, std::vector<std::unique_ptr<Serializer>> files) {
   const std::string cause(trace.strings[trace.firings.front().cause]);
-  Status status = directory->Begin(number, trace.clock.realtime_ns, cause);
+  Status status = directory->Begin(0, trace.clock.realtime_ns, cause);
   if (!status.ok()) return status;
   files.push_back(MakeDumpSerializer());
   files.push_back(MakeReportSerializer());
@@ -425,7 +426,11 @@ Status WritePostMortem(const model::Trace& trace, uint64_t number, IncidentDirec
     if (status.ok()) status = directory->AddFile(serializer.get(), trace, throttle);
   }
   if (status.ok()) status = directory->Commit(path);
-  if (!status.ok()) directory->Abandon();
+  if (!status.ok()) {
+    directory->Abandon();
+    return status;
+  }
+  directory->Prune(quota.most_incidents, quota.most_bytes, *path);
   return status;
 }
 

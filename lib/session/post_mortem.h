@@ -94,9 +94,15 @@ model::Trace TraceOf(snapshot::BoxReader* box, const SeenEnd& seen, uint64_t mos
 model::Trace TraceOfWedged(snapshot::BoxReader* box, const Wedge& wedge, const KernelView& view, uint64_t most_words,
                            uint64_t most_row_bytes);
 
-// Writes such a trace as an incident, with its dump and its report; `path` is the new incident's. `more`: other files.
-Status WritePostMortem(const model::Trace& trace, uint64_t number, IncidentDirectory* directory, Throttle* throttle,
-                       std::string* path, std::vector<std::unique_ptr<Serializer>> more = {});
+// Of an incident directory: Options::max_incidents_kept and max_incident_directory_bytes.
+struct DirectoryQuota {
+  uint64_t most_incidents = 0, most_bytes = 0;
+};
+
+// Writes such a trace as an incident, with its dump and its report, and removes others beyond the quota. `path` is the
+// new incident's. `more`: other files.
+Status WritePostMortem(const model::Trace& trace, const DirectoryQuota& quota, IncidentDirectory* directory,
+                       Throttle* throttle, std::string* path, std::vector<std::unique_ptr<Serializer>> more = {});
 
 }  // namespace pitot::session
 

@@ -15,22 +15,27 @@ using base::Error;
 
 void PreviousLives::Recover() noexcept {
   if (options_.black_box_directory.empty() || options_.incident_directory.empty()) return;
-  try {
+  const auto attempt = [this](const auto& work) {
+    try {
+      work();
+    } catch (const std::exception& e) {
+      host_.Log(LogLevel::kWarning,
+                Error(StatusCode::kResourceExhausted, "black boxes of earlier processes: %s", e.what()).message());
+    }
+  };
+  attempt([&] {
     for (const std::string& path : BoxesIn(options_.black_box_directory)) {
       if (!throttle_.Proceed()) return;
-      RecoverOne(path);
+      attempt([&] { RecoverOne(path); });
     }
-  } catch (const std::exception& e) {
-    host_.Log(LogLevel::kWarning,
-              Error(StatusCode::kResourceExhausted, "black boxes of earlier processes: %s", e.what()).message());
-  }
+  });
 }
 
 // Others' are left to them, and not locked: their server may look for them now.
 bool PreviousLives::IsOthers(const std::string& path) const {
   FoundBox box(path);
   return box.Peek() != FoundBox::Life::kBroken &&
-         box.reader().facts().incident_directory != options_.incident_directory;
+         box.reader().facts().incident_directory != AbsolutePath(options_.incident_directory);
 }
 
 void PreviousLives::RecoverOne(const std::string& path) {
@@ -64,7 +69,9 @@ void PreviousLives::RecoverOne(const std::string& path) {
   incident.firings.push_back(firing);
   std::string written;
   Status status = directory.Open(options_.incident_directory, trust);
-  if (status.ok()) status = WritePostMortem(trace, 0, &directory, &throttle_, &written);
+  if (status.ok())
+    status = WritePostMortem(trace, {options_.values.max_incidents_kept, options_.values.max_incident_directory_bytes},
+                             &directory, &throttle_, &written);
   if (!status.ok()) {
     host_.Log(LogLevel::kError,
               Error(status.code(), "%s. Its black box stays in %s: %s", detail.c_str(), path.c_str(), status.message())

@@ -126,6 +126,7 @@ Status Session::StartThreads() {
     has_watcher = true;
     threads_.Start(OwnThreads::Role::kWriter, [this] { pipeline_.WriteDumps(); });
     threads_.Start(OwnThreads::Role::kWorker, [this] {
+      pipeline_.EnterWorker();
       previous_lives_.Recover();
       pipeline_.Work();
     });

@@ -26,7 +26,7 @@ using model::Trace;
 
 namespace {
 
-// Bounds of a tree: its depth, its nodes, and culprits of one wait.
+// Bounds of a tree: its depth, the nodes from which no further hop is followed, and culprits of one wait.
 constexpr uint32_t kMostHops = 6;
 constexpr size_t kMostBusy = 512;  // batches of an executor without a pause
 constexpr size_t kMostNodes = 200, kMostCulprits = 64, kMostParts = 4;

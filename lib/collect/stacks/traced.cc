@@ -35,22 +35,46 @@ constexpr int64_t kCopyingNs = 1'500'000'000;         // then no further thread 
 constexpr std::chrono::milliseconds kPatience(2000);  // for all of it
 constexpr int64_t kStopNs = 100'000'000;              // a thread that runs stops within some us
 constexpr size_t kPageBytes = 4 << 10, kPages = 16;
-constexpr int kDidNotStop = -1;
+constexpr int kDidNotStop = -1, kIsGone = -2;  // instead of a signal
 
-// Waits until a traced thread has stopped. Returns the signal that it must still get, or 0. Its end stays for its
-// parent, which may be this process.
+// Whether a traced thread has stopped: the signal that it must still get, or 0. Its end stays for its parent, which may
+// be this process.
+int StopOf(pid_t tid) {
+  siginfo_t info{};
+  if (waitid(P_PID, static_cast<id_t>(tid), &info, WSTOPPED | WNOHANG | __WALL | __WNOTHREAD) != 0) return kIsGone;
+  if (info.si_pid != tid) return kDidNotStop;
+  return info.si_status >> 8 == PTRACE_EVENT_STOP ? 0 : info.si_status & 0xff;
+}
+
 int AwaitStop(pid_t tid) {
   const int64_t until_ns = base::ClockNs(CLOCK_MONOTONIC) + kStopNs;
   for (;;) {
-    siginfo_t info{};
-    if (waitid(P_PID, static_cast<id_t>(tid), &info, WSTOPPED | WNOHANG | __WALL | __WNOTHREAD) != 0)
-      return kDidNotStop;
-    if (info.si_pid == tid) return info.si_status >> 8 == PTRACE_EVENT_STOP ? 0 : info.si_status & 0xff;
-    if (base::ClockNs(CLOCK_MONOTONIC) > until_ns) return kDidNotStop;
+    const int signal = StopOf(tid);
+    if (signal != kDidNotStop || base::ClockNs(CLOCK_MONOTONIC) > until_ns) return signal;
     const timespec pause{0, 20'000};
     nanosleep(&pause, nullptr);
   }
 }
+
+void Detach(pid_t tid, int signal) {
+  ptrace(PTRACE_DETACH, tid, nullptr, reinterpret_cast<void*>(static_cast<intptr_t>(signal)));
+}
+
+// Threads that did not stop in time. They may stop later, and then must go on at once.
+class LateThreads {
+ public:
+  void Add(pid_t tid) { tids_.push_back(tid); }
+  void LetGo() {
+    std::erase_if(tids_, [](pid_t tid) {
+      const int signal = StopOf(tid);
+      if (signal >= 0) Detach(tid, signal);
+      return signal != kDidNotStop;
+    });
+  }
+
+ private:
+  std::vector<pid_t> tids_;
+};
 
 bool CopyRegisters(pid_t tid, Sample* sample) {
   user_regs_struct has{};
@@ -101,7 +125,7 @@ struct NotCopied {
 };
 
 // False: it has no stack.
-bool CopyThread(pid_t tid, Sample* sample, NotCopied* missing) {
+bool CopyThread(pid_t tid, Sample* sample, LateThreads* late, NotCopied* missing) {
   const auto fail = [missing](int error) {
     if (error == ESRCH) return false;  // it has ended
     ++missing->unreadable;
@@ -111,17 +135,23 @@ bool CopyThread(pid_t tid, Sample* sample, NotCopied* missing) {
   if (ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0) return fail(errno);
   const bool is_asked = ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr) == 0;
   const int signal = is_asked ? AwaitStop(tid) : kDidNotStop;
-  if (signal == kDidNotStop) return ++missing->not_stopped, false;  // the end of the calling thread lets it go
+  if (signal == kIsGone) return false;
+  if (signal == kDidNotStop) {
+    ++missing->not_stopped;
+    late->Add(tid);  // and the end of the calling thread lets it go
+    return false;
+  }
   sample->tid = tid;
   const bool is_copied = CopyRegisters(tid, sample) && CopyMemory(tid, sample);
   const int error = errno;
-  ptrace(PTRACE_DETACH, tid, nullptr, reinterpret_cast<void*>(static_cast<intptr_t>(signal)));
+  Detach(tid, signal);
   return is_copied || fail(error);
 }
 
 CopiedStacks CopyAll(const std::vector<int64_t>& tids) {
   CopiedStacks stacks;
   NotCopied missing;
+  LateThreads late;
   const int64_t until_ns = base::ClockNs(CLOCK_MONOTONIC) + kCopyingNs;
   for (size_t i = 0; i < tids.size() && missing.error != EPERM; ++i) {
     if (i >= CopiedStacks::kMost || base::ClockNs(CLOCK_MONOTONIC) >= until_ns) {
@@ -129,7 +159,8 @@ CopiedStacks CopyAll(const std::vector<int64_t>& tids) {
       break;
     }
     Sample sample;
-    if (CopyThread(static_cast<pid_t>(tids[i]), &sample, &missing)) stacks.samples.push_back(std::move(sample));
+    if (CopyThread(static_cast<pid_t>(tids[i]), &sample, &late, &missing)) stacks.samples.push_back(std::move(sample));
+    late.LetGo();
   }
   stacks.problem = missing.Text();
   return stacks;
