@@ -41,7 +41,8 @@ class PITOT_EXPORT Recorder {
   // Not running: status() is kNotRunning.
   Recorder() noexcept;
   // Starts the recorder of this process. It maps only the memory it needs, starts three threads (the first collector
-  // adds a fourth, handle_ends one, and collectors have their own), and enables recording. Call it early in main; in a server that forks workers, in each worker.
+  // adds a fourth, handle_ends one, and collectors have their own), and enables recording. Call it early in main; in a
+  // server that forks workers, in each worker.
   // Errors: status() is kInvalidArgument, which names the wrong field; kAlreadyRunning (also for another copy of the
   //   library); kResourceExhausted; kUnavailable; kDisabled if the environment says PITOT_OFF=1.
   // Cost: 2 ms, and 4 with a black box (docs/lab/black_box.md).

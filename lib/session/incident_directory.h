@@ -58,7 +58,7 @@ enum class DirectoryTrust {
 // The folder of a path, which need not exist.
 std::string ParentOf(std::string path);
 
-// Of a directory's path as it is now: the host may change its working directory later. "" stays. May throw bad_alloc.
+// The same path from the root: the host may change its working directory later. "" stays. May throw bad_alloc.
 std::string AbsolutePath(const std::string& path);
 
 class IncidentDirectory {

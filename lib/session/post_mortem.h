@@ -94,7 +94,7 @@ model::Trace TraceOf(snapshot::BoxReader* box, const SeenEnd& seen, uint64_t mos
 model::Trace TraceOfWedged(snapshot::BoxReader* box, const Wedge& wedge, const KernelView& view, uint64_t most_words,
                            uint64_t most_row_bytes);
 
-// Of an incident directory: Options::max_incidents_kept and max_incident_directory_bytes.
+// The quota of an incident directory: Options::max_incidents_kept and max_incident_directory_bytes.
 struct DirectoryQuota {
   uint64_t most_incidents = 0, most_bytes = 0;
 };

@@ -628,7 +628,7 @@ void EndStepContext(ThreadRing* ring, uint64_t now) noexcept {
 
 namespace {
 
-// Of two that end at once, one may not count. A long one is forgotten within some thousand.
+// If two end at once, one may not count. A long one is forgotten within some thousand.
 void NoteEndedWell(Route* route, uint64_t now, uint64_t latency_ns) {
   constexpr uint64_t kForgotten = 1024;
   const uint64_t before_ns = route->longest_ns.load(kRelaxed);

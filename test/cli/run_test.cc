@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // pitot run, on this very program as the server: PITOT_TEST_SERVER says what it does.
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -166,6 +169,19 @@ TEST_CASE("run makes an incident of what an earlier one left in memory", "[cli]"
     return next.err.find("ended without a word") != std::string::npos;
   }));
   CHECK(Incidents(folder).size() == 1);
+}
+
+TEST_CASE("run leaves the folder of another run that lives", "[cli]") {
+  const Folder folder;
+  const std::string held = folder / "pitot-run-held";
+  REQUIRE(mkdir(held.c_str(), 0700) == 0);
+  const int lock = open(held.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  REQUIRE(flock(lock, LOCK_EX) == 0);
+  CHECK(folder.Run("run --memory . -- true").exit_code == 0);
+  CHECK(access(held.c_str(), F_OK) == 0);
+  close(lock);
+  CHECK(folder.Run("run --memory . -- true").exit_code == 0);
+  CHECK(access(held.c_str(), F_OK) != 0);
 }
 
 TEST_CASE("run passes signals on, and waits for the command's own end", "[cli]") {

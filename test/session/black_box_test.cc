@@ -17,6 +17,7 @@
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -160,6 +161,29 @@ TEST_CASE("with crashes handled, the black box says how the process ended", "[bl
   });
   REQUIRE(stack != trace.attributes.end());
   CHECK(std::string(trace.strings[stack->value]).find("black_box_test+0x") != std::string::npos);
+}
+
+TEST_CASE("the end of a child whose recorder has no black box is not its parent's", "[black_box]") {
+  Boxes boxes;
+  boxes.ends = pitot::Ends::kAll;
+  Die(&boxes, [&] {
+    const pid_t child = fork();
+    if (child == 0) {
+      pitot::Options options = boxes.Options();
+      options.black_box_directory = nullptr;
+      signal(SIGTERM, SIG_DFL);  // not the test framework's
+      const Recorder recorder = Recorder::Start(options);
+      if (!recorder.status().ok()) _exit(3);
+      kill(getpid(), SIGTERM);
+      for (;;) pause();
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (!WIFSIGNALED(status)) _exit(4);
+  });
+  const Trace trace = TraceOfOnly(boxes.path);
+  const std::string detail(trace.strings[trace.firings.at(0).detail]);
+  CHECK(detail.find(" ended without a word") != std::string::npos);
 }
 
 TEST_CASE("the very last event before a kill is there", "[black_box]") {
@@ -837,6 +861,38 @@ TEST_CASE("the next recorder of the same incidents makes an incident of a dead o
   Recorder again = Recorder::Start(boxes.Options());
   again.Stop();
   CHECK(fakes::NamesIn(incidents).size() == 1);
+}
+
+TEST_CASE("incidents of dead processes are within the quota of their directory", "[black_box]") {
+  Boxes boxes;
+  boxes.incidents = boxes.directory.path() + "/incidents";
+  for (int i = 0; i < 4; ++i) Die(&boxes, [&] { AwaitLooks(boxes.path); });
+  pitot::Options options = boxes.Options();
+  options.max_incidents_kept = 2;
+  Recorder recorder = Recorder::Start(options);
+  REQUIRE(recorder.status().ok());
+  CHECK(fakes::WaitUntil([&] { return BoxesIn(boxes.path).empty(); }));
+  recorder.Stop();
+  CHECK(fakes::NamesIn(boxes.incidents).size() == 2);
+}
+
+TEST_CASE("a black box knows the directory of its incidents wherever its finder works", "[black_box]") {
+  Boxes boxes;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(boxes.directory.path());
+  boxes.incidents = "incidents";
+  Die(&boxes, [&] { AwaitLooks(boxes.path); });
+  std::filesystem::current_path(before);
+  boxes.incidents = boxes.directory.path() + "/incidents";
+  Recorder recorder = Recorder::Start(boxes.Options());
+  REQUIRE(recorder.status().ok());
+  CHECK(fakes::WaitUntil([&] { return BoxesIn(boxes.path).empty(); }));
+  recorder.Stop();
+  CHECK(fakes::NamesIn(boxes.incidents).size() == 1);
+  boxes.incidents = boxes.directory.path() + std::string(1024, '/') + "incidents";
+  const Recorder without = Recorder::Start(boxes.Options());
+  REQUIRE(without.status().ok());
+  CHECK(boxes.log.Has(pitot::LogLevel::kWarning, "no black box: the path of Options::incident_directory"));
 }
 
 // After a loss of power pages may be missing that were never written back.
