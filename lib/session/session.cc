@@ -337,8 +337,17 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
   meter_.CountLast();
   if (lifetime_.HasGivenUp()) pipeline_.GiveUpWaiting();
   if (options_.values.handle_ends != Ends::kNone) ends::Close();
-  const bool is_hanging = JoinThreads() && !depths_.StopCollectors(kGraceNs);
-  trace::CloseRings();
+  const bool are_joined = JoinThreads();
+  const bool is_hanging = are_joined && !depths_.StopCollectors(kGraceNs);
+  if (!trace::CloseRings(are_joined ? INT64_MAX : kGraceNs)) {
+    // A thread left behind is inside of a ring or of the black box, for example on a disk that does not answer.
+    host_.Log(LogLevel::kWarning,
+              "a thread of Pitot is still reading after Stop; its memory is not freed, and this process cannot record "
+              "again");
+    threads_.KeepForever(weak_from_this().lock());
+    next_kept_ = g_kept.exchange(this);
+    return;
+  }
   trace::CloseRequests();
   black_box_.End();
   is_claimed_ = false;

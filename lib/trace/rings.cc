@@ -14,6 +14,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "trace/box.h"
 #include "trace/bus_guard.h"
@@ -486,10 +487,12 @@ void SetMirror(MirrorUse use, const Mirror* mirror) noexcept {
   if (__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) != 0) SetGate();
 }
 
-void CloseRings() noexcept {
+bool CloseRings(int64_t patience_ns) noexcept {
   base::MutexLock lock(&g_rings_mutex);
   __atomic_store_n(&detail::g_gate, 0, __ATOMIC_RELEASE);
+  const int64_t begin_ns = base::ClockNs(CLOCK_MONOTONIC);
   while (AnyPinned()) {  // someone is reading Stats just now
+    if (base::ClockNs(CLOCK_MONOTONIC) - begin_ns > patience_ns) return false;
     lock.Unlock();
     sched_yield();
     lock.Lock();
@@ -510,6 +513,7 @@ void CloseRings() noexcept {
   g_box = nullptr;
   g_bytes_used = 0;
   g_is_os_clock.store(true, std::memory_order_relaxed);
+  return true;
 }
 
 void ForgetRingsAfterFork() noexcept {

@@ -177,6 +177,19 @@ TEST_CASE("a ring grows in its black box, and a reader finds the records of both
   CHECK(after.size() > 4 * before);
 }
 
+TEST_CASE("rings that somebody reads for ever are left as they are", "[box]") {
+  Boxed boxed(8 << 20);
+  REQUIRE(boxed.ok);
+  boxed.Record(10);
+  {
+    const pitot::trace::PinnedRings pinned;
+    CHECK_FALSE(pitot::trace::CloseRings(1'000'000));
+    REQUIRE(pinned.size() == 1);
+    CHECK(pinned[0].state == pitot::trace::RingState::kLive);
+  }
+  CHECK(pitot::trace::CloseRings());
+}
+
 TEST_CASE("a ring does not grow if its black box has no room, and records on", "[box]") {
   Boxed boxed(192 * kKiB);
   REQUIRE(boxed.ok);
