@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/box_incidents.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/child.h"
 #include "cli/command.h"
+#include "cli/control_group.h"
 #include "cli/files.h"
 #include "cli/gpu_view.h"
 #include "collect/stacks/traced.h"
@@ -19,8 +21,16 @@
 namespace pitot::cli {
 namespace {
 
-// A host's defaults are bounded by its budget; a tool takes what is there.
-constexpr uint64_t kMostWords = uint64_t{1} << 27, kMostRowBytes = uint64_t{4} << 30;
+// A host's defaults are bounded by its budget; a tool takes what is there, but no more than half of what is free: the
+// server may live in the same control group.
+struct Room {
+  uint64_t words, row_bytes;
+};
+Room FindRoom() {
+  constexpr uint64_t kMostWords = uint64_t{1} << 27, kMostRowBytes = uint64_t{4} << 30;
+  const uint64_t part_bytes = FreeMemory() / 4;
+  return {std::min(kMostWords, part_bytes / sizeof(uint64_t)), std::min(kMostRowBytes, part_bytes)};
+}
 
 class NoThrottle final : public session::Throttle {
   bool Proceed() noexcept override { return true; }
@@ -82,7 +92,8 @@ void AddStacks(int64_t pid, session::KernelView* view) {
 }  // namespace
 
 int RecoverBox(session::FoundBox* box, const session::SeenEnd& seen, const IncidentPlace& place, AfterIt after) {
-  const int written = WriteIncident(box, session::TraceOf(&box->reader(), seen, kMostWords, kMostRowBytes), place, {});
+  const Room room = FindRoom();
+  const int written = WriteIncident(box, session::TraceOf(&box->reader(), seen, room.words, room.row_bytes), place, {});
   if (written == kDone && after == AfterIt::kRemove) box->Remove();
   return written;
 }
@@ -97,7 +108,8 @@ int WriteWedged(session::FoundBox* box, const session::Wedge& wedge, int64_t pid
     view.problem = "its process is not seen from here: share the namespace of processes";
   if (pid != 0 && ask.reads_stacks) AddStacks(pid, &view);
   box->reader().ExpectGrowth();
-  const model::Trace trace = session::TraceOfWedged(&box->reader(), wedge, view, kMostWords, kMostRowBytes);
+  const Room room = FindRoom();
+  const model::Trace trace = session::TraceOfWedged(&box->reader(), wedge, view, room.words, room.row_bytes);
   std::vector<std::unique_ptr<Serializer>> files;
   files.push_back(session::MakeThreadsFile(&view));
   if (std::string gpus = GpuView(ask.nvml, pid); !gpus.empty()) files.push_back(MakeGpusFile(std::move(gpus)));

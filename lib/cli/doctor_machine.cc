@@ -28,6 +28,7 @@
 #include "base/clock.h"
 #include "base/columns.h"
 #include "base/exports.h"
+#include "cli/control_group.h"
 #include "collect/host/sources.h"
 #include "collect/stacks/collector.h"
 #include "collect/stacks/sampler.h"
@@ -40,14 +41,6 @@ namespace pitot::cli {
 namespace {
 
 constexpr uint64_t kDefaultBudgetBytes = 128ull << 20;
-
-// A file's first line; "" if it cannot be read.
-std::string FirstLine(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 Finding Switch() {
   const char* off = getenv("PITOT_OFF");
@@ -175,52 +168,19 @@ Finding Threads() {
   getrlimit(RLIMIT_NPROC, &limit);
   const bool is_tight = limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < 64;
   return {"threads", is_tight ? Health::kNote : Health::kGood,
-          "this user may run " + LimitText(limit.rlim_cur) + " threads; a recorder needs two",
+          "this user may run " + LimitText(limit.rlim_cur) + " threads; a recorder needs three",
           is_tight ? "raise ulimit -u: Start fails with resource_exhausted if it cannot make a thread" : ""};
 }
 
-// This process's cgroup directory for a v1 controller, or the v2 one ("").
-std::string CgroupDirectory(const std::string& controller) {
-  std::ifstream file("/proc/self/cgroup");
-  std::string line;
-  while (std::getline(file, line)) {
-    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
-    if (parts.size() != 3) continue;
-    const std::vector<std::string> controllers = absl::StrSplit(parts[1], ',');
-    const bool is_it = controller.empty()
-                           ? parts[0] == "0" && parts[1].empty()
-                           : std::find(controllers.begin(), controllers.end(), controller) != controllers.end();
-    if (!is_it) continue;
-    // Inside a container the mount shows the group itself as its root.
-    const std::string mount = controller.empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + parts[1];
-    for (const std::string& directory : {mount + parts[2], mount, std::string("/sys/fs/cgroup/unified") + parts[2]}) {
-      if (access(directory.c_str(), R_OK) == 0) return directory;
-    }
-  }
-  return "";
-}
-
 Finding Memory() {
-  uint64_t limit = 0, used = 0;
-  bool is_known = false, is_limited = false;
-  std::string version;
-  if (const std::string v2 = CgroupDirectory(""); !v2.empty() && access((v2 + "/memory.max").c_str(), R_OK) == 0) {
-    version = "cgroup v2", is_known = true;
-    is_limited = absl::SimpleAtoi(FirstLine(v2 + "/memory.max"), &limit);
-    (void)absl::SimpleAtoi(FirstLine(v2 + "/memory.current"), &used);
-  } else if (const std::string v1 = CgroupDirectory("memory"); !v1.empty()) {
-    version = "cgroup v1";
-    is_known = absl::SimpleAtoi(FirstLine(v1 + "/memory.limit_in_bytes"), &limit);
-    is_limited = is_known && limit < (uint64_t{1} << 60);
-    (void)absl::SimpleAtoi(FirstLine(v1 + "/memory.usage_in_bytes"), &used);
-  }
-  if (!is_known) return {"memory", Health::kGood, "no memory limit of a cgroup was found", ""};
-  if (!is_limited) return {"memory", Health::kGood, "no memory limit (" + version + ")", ""};
-  const uint64_t free = limit > used ? limit - used : 0;
+  const MemoryLimit memory = ReadMemoryLimit();
+  if (!memory.is_known) return {"memory", Health::kGood, "no memory limit of a cgroup was found", ""};
+  if (!memory.is_limited) return {"memory", Health::kGood, "no memory limit (" + memory.version + ")", ""};
+  const uint64_t free = memory.limit > memory.used ? memory.limit - memory.used : 0;
   const bool is_tight = free < 2 * kDefaultBudgetBytes;
   return {"memory", is_tight ? Health::kNote : Health::kGood,
-          absl::StrFormat("limited to %s, %s of it free (%s); a recorder holds 128 MiB by default", base::Bytes(limit),
-                          base::Bytes(free), version),
+          absl::StrFormat("limited to %s, %s of it free (%s); a recorder holds 128 MiB by default",
+                          base::Bytes(memory.limit), base::Bytes(free), memory.version),
           is_tight ? "lower Options::memory_budget_bytes (at least 4 MiB), or raise the limit" : ""};
 }
 
