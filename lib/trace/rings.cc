@@ -14,10 +14,10 @@
 #include <cstring>
 #include <new>
 
-#include "base/clock.h"
 #include "base/mutex.h"
 #include "trace/box.h"
 #include "trace/bus_guard.h"
+#include "trace/clock.h"
 #include "trace/internal_sites.h"
 #include "trace/manual.h"
 #include "trace/mirror.h"
@@ -490,9 +490,9 @@ void SetMirror(MirrorUse use, const Mirror* mirror) noexcept {
 bool CloseRings(int64_t patience_ns) noexcept {
   base::MutexLock lock(&g_rings_mutex);
   __atomic_store_n(&detail::g_gate, 0, __ATOMIC_RELEASE);
-  const int64_t begin_ns = base::ClockNs(CLOCK_MONOTONIC);
+  const int64_t begin_ns = MonotonicNs();
   while (AnyPinned()) {  // someone is reading Stats just now
-    if (base::ClockNs(CLOCK_MONOTONIC) - begin_ns > patience_ns) return false;
+    if (MonotonicNs() - begin_ns > patience_ns) return false;
     lock.Unlock();
     sched_yield();
     lock.Lock();
