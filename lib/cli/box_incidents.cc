@@ -35,7 +35,7 @@ int WriteIncident(session::FoundBox* box, const model::Trace& trace, const Incid
                                  : !own.empty()           ? own
                                                           : ".",
                                  session::DirectoryTrust::kOwn);
-  if (status.ok()) status = session::WritePostMortem(trace, 0, &directory, &throttle, &written, std::move(more));
+  if (status.ok()) status = session::WritePostMortem(trace, *box, &directory, &throttle, &written, std::move(more));
   if (!status.ok()) {
     Complain(absl::StrCat(box->path(), ": ", status.message(), "; name another folder by -o"));
     return kNotWritten;

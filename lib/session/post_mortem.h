@@ -94,8 +94,10 @@ model::Trace TraceOf(snapshot::BoxReader* box, const SeenEnd& seen, uint64_t mos
 model::Trace TraceOfWedged(snapshot::BoxReader* box, const Wedge& wedge, const KernelView& view, uint64_t most_words,
                            uint64_t most_row_bytes);
 
-// Writes such a trace as an incident, with its dump and its report; `path` is the new incident's. `more`: other files.
-Status WritePostMortem(const model::Trace& trace, uint64_t number, IncidentDirectory* directory, Throttle* throttle,
+// Writes such a trace of `box` as an incident, with its dump and its report; `path` is the incident's. A previous life
+// has one incident: if an earlier reader was killed before it removed the box, its incident stays, and a partial one is
+// replaced. `more`: other files.
+Status WritePostMortem(const model::Trace& trace, const FoundBox& box, IncidentDirectory* directory, Throttle* throttle,
                        std::string* path, std::vector<std::unique_ptr<Serializer>> more = {});
 
 }  // namespace pitot::session

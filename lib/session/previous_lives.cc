@@ -64,7 +64,7 @@ void PreviousLives::RecoverOne(const std::string& path) {
   incident.firings.push_back(firing);
   std::string written;
   Status status = directory.Open(options_.incident_directory, trust);
-  if (status.ok()) status = WritePostMortem(trace, 0, &directory, &throttle_, &written);
+  if (status.ok()) status = WritePostMortem(trace, box, &directory, &throttle_, &written);
   if (!status.ok()) {
     host_.Log(LogLevel::kError,
               Error(status.code(), "%s. Its black box stays in %s: %s", detail.c_str(), path.c_str(), status.message())
