@@ -13,6 +13,7 @@
 #include "cli/command_line.h"
 #include "cli/files.h"
 #include "cli/gzipped.h"
+#include "pitot/serialize/kineto.h"
 #include "pitot/serialize/perfetto.h"
 #include "pitot/serialize/pprof.h"
 
@@ -30,6 +31,7 @@ std::unique_ptr<Serializer> MakePerfetto(bool is_compressed) {
   if (is_compressed) options.compress = Deflate;
   return MakePerfettoSerializer(options);
 }
+std::unique_ptr<Serializer> MakeKineto(bool) { return MakeKinetoSerializer(); }
 std::unique_ptr<Serializer> MakePprof(bool) { return MakePprofSerializer(); }
 
 struct Format {
@@ -41,6 +43,7 @@ struct Format {
 };
 constexpr Format kFormats[] = {
     {"perfetto", ".pftrace", "open it in https://ui.perfetto.dev", MakePerfetto, true},
+    {"kineto", ".pt.trace.json", "open it in TensorBoard, HTA or https://ui.perfetto.dev", MakeKineto, false},
     {"pprof", ".pb", "open it with `go tool pprof`", MakePprof, false},
 };
 
