@@ -16,6 +16,7 @@
 #include "pitot/serialize/kineto.h"
 #include "pitot/serialize/perfetto.h"
 #include "pitot/serialize/pprof.h"
+#include "pitot/serialize/xspace.h"
 
 namespace pitot::cli {
 namespace {
@@ -33,6 +34,7 @@ std::unique_ptr<Serializer> MakePerfetto(bool is_compressed) {
 }
 std::unique_ptr<Serializer> MakeKineto(bool) { return MakeKinetoSerializer(); }
 std::unique_ptr<Serializer> MakePprof(bool) { return MakePprofSerializer(); }
+std::unique_ptr<Serializer> MakeXSpace(bool) { return MakeXSpaceSerializer(); }
 
 struct Format {
   const char* name;
@@ -45,6 +47,8 @@ constexpr Format kFormats[] = {
     {"perfetto", ".pftrace", "open it in https://ui.perfetto.dev", MakePerfetto, true},
     {"kineto", ".pt.trace.json", "open it in TensorBoard, HTA or https://ui.perfetto.dev", MakeKineto, false},
     {"pprof", ".pb", "open it with `go tool pprof`", MakePprof, false},
+    {"xspace", ".xplane.pb", "put it into plugins/profile/RUN/ of a folder and open that with XProf", MakeXSpace,
+     false},
 };
 
 struct ConvertOptions {
