@@ -13,7 +13,9 @@
 #include "cli/command_line.h"
 #include "cli/files.h"
 #include "cli/gzipped.h"
+#include "cli/otlp_verdict.h"
 #include "pitot/serialize/kineto.h"
+#include "pitot/serialize/otlp.h"
 #include "pitot/serialize/perfetto.h"
 #include "pitot/serialize/pprof.h"
 #include "pitot/serialize/xspace.h"
@@ -33,6 +35,11 @@ std::unique_ptr<Serializer> MakePerfetto(bool is_compressed) {
   return MakePerfettoSerializer(options);
 }
 std::unique_ptr<Serializer> MakeKineto(bool) { return MakeKinetoSerializer(); }
+std::unique_ptr<Serializer> MakeOtlp(bool) {
+  OtlpOptions options;
+  options.judge = JudgeForOtlp;
+  return MakeOtlpSerializer(options);
+}
 std::unique_ptr<Serializer> MakePprof(bool) { return MakePprofSerializer(); }
 std::unique_ptr<Serializer> MakeXSpace(bool) { return MakeXSpaceSerializer(); }
 
@@ -46,6 +53,7 @@ struct Format {
 constexpr Format kFormats[] = {
     {"perfetto", ".pftrace", "open it in https://ui.perfetto.dev", MakePerfetto, true},
     {"kineto", ".pt.trace.json", "open it in TensorBoard, HTA or https://ui.perfetto.dev", MakeKineto, false},
+    {"otlp", ".otlp.pb", "post it as application/x-protobuf to /v1/traces of an OTLP receiver", MakeOtlp, false},
     {"pprof", ".pb", "open it with `go tool pprof`", MakePprof, false},
     {"xspace", ".xplane.pb", "put it into plugins/profile/RUN/ of a folder and open that with XProf", MakeXSpace,
      false},
