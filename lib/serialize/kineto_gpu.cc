@@ -99,6 +99,7 @@ void KinetoGpu::WriteDevices() {
     };
     number("numSms", device.multiprocessors);
     number("maxThreadsPerMultiprocessor", device.threads_per_multiprocessor);
+    number("maxBlocksPerMultiProcessor", device.blocks_per_multiprocessor);  // CUDA's name; Kineto does not write it
     number("regsPerMultiprocessor", device.registers_per_multiprocessor);
     number("sharedMemPerMultiprocessor", device.shared_bytes_per_multiprocessor);
     number("warpSize", device.threads_per_warp);
