@@ -4,7 +4,8 @@
 
 `pitot convert` makes the file; a reader from tools/readers opens it, and must find exactly the recorded rows. The formats are
 pprof (`go tool pprof`), kineto-hta (Holistic Trace Analysis), kineto-tensorboard (PyTorch's plug-in), kineto-perfetto (Perfetto's
-importer of JSON), xspace (XProf) and otlp (OpenTelemetry's messages). Exit: 0 equal, 1 different, 77 a reader is not installed.
+importer of JSON), xspace (XProf), otlp (OpenTelemetry's messages) and otlp-collector (rotel, which forwards them). Exit: 0 equal,
+1 different, 77 a reader is not installed.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tools/perfetto_reader"))
+import rotel  # noqa: E402
 from check_incident import Differences, expected_rows  # noqa: E402
 
 
@@ -172,7 +174,22 @@ def check_xspace(files, differences):
 
 
 def check_otlp(files, differences):
-    found = files.ask("otlp", files.convert("otlp", "trace.otlp.pb"))
+    compare_spans(files, differences, files.convert("otlp", "trace.otlp.pb"))
+
+
+def check_collector(files, differences):
+    agents = list(files.args.readers.glob("rotel/lib/*/site-packages/rotel/rotel-agent"))
+    if not agents:
+        raise ReaderMissing("rotel is not installed: run tools/readers rotel")
+    path = files.convert("otlp", "trace.otlp.pb")
+    status, body = rotel.forwarded(agents[0], path.read_bytes())
+    differences.compare("answers", [200], [status])
+    path.write_bytes(body)
+    compare_spans(files, differences, path)
+
+
+def compare_spans(files, differences, path):
+    found = files.ask("otlp", path)
     differences.compare("unknown fields", [], found["unknown"])
     # Spans have Unix time, and the rows the time since the machine's start.
     origin = min(row[2] for row in found["requests"]) - min(int(row[1]) for row in files.rows["request"])
@@ -189,7 +206,7 @@ def check_otlp(files, differences):
 
 
 CHECKS = {"pprof": check_pprof, "kineto-hta": check_hta, "kineto-tensorboard": check_tensorboard,
-          "kineto-perfetto": check_perfetto, "xspace": check_xspace, "otlp": check_otlp}
+          "kineto-perfetto": check_perfetto, "xspace": check_xspace, "otlp": check_otlp, "otlp-collector": check_collector}
 
 
 def main():
