@@ -11,6 +11,7 @@
 #include "model/occupancy.h"
 #include "model/request_text.h"
 #include "pitot/model/trace.h"
+#include "serialize/lanes.h"
 #include "serialize/texts.h"
 #include "serialize/xspace_plane.h"
 
@@ -21,6 +22,7 @@ using model::kNone;
 using model::StringId;
 using model::Trace;
 using serialize::Hex;
+using serialize::Lanes;
 using serialize::OrElse;
 using serialize::ThreadName;
 using serialize::WireBuffer;
@@ -38,6 +40,12 @@ bool IsBefore(const HostEvent& a, const HostEvent& b) {
   if (a.begin_ns != b.begin_ns) return a.begin_ns < b.begin_ns;
   return a.end_ns != b.end_ns ? a.end_ns > b.end_ns : a.kind < b.kind;
 }
+
+// What of a thread is not written yet: rows of its batches, events and calls.
+struct HostRows {
+  const uint32_t *batch, *last_batch;
+  uint32_t event, last_event, call, last_call;
+};
 
 class XSpaceWriter {
  public:
@@ -63,64 +71,84 @@ class XSpaceWriter {
  private:
   bool WriteHost() {
     XSpacePlane plane(0, "/host:CPU", base_ns_);
-    std::vector<std::vector<uint32_t>> batches(trace_.threads.size() + 1);
+    std::vector<std::vector<uint32_t>> batches(trace_.threads.size() + 1);  // the last: of unknown threads
     for (uint32_t batch = 0; batch < trace_.batches.size(); ++batch)
       batches[std::min<size_t>(trace_.batches[batch].thread, trace_.threads.size())].push_back(batch);
-    uint32_t call = 0;
-    for (uint32_t thread = 0; thread <= trace_.threads.size(); ++thread) {
-      const bool is_known = thread < trace_.threads.size();
-      events_.clear();
-      for (const uint32_t batch : batches[thread])
-        events_.push_back(
-            {trace_.batches[batch].begin_ns, trace_.BatchEnd(trace_.batches[batch]), batch, HostEvent::kBatch});
-      if (is_known) AddScopes(trace_.threads[thread]);
-      for (; call < trace_.calls.size() && (!is_known || trace_.calls.thread[call] == thread); ++call)
-        events_.push_back({trace_.calls.begin_ns[call], trace_.CallEnd(call), call, HostEvent::kCall});
-      WriteLine(is_known ? trace_.threads[thread].tid : 0, is_known ? ThreadName(trace_, thread) : "(unknown thread)",
-                &plane);
-    }
-    WriteRequests(&plane);
-    return plane.Write(&sink_);
-  }
-  void AddScopes(const model::ThreadRow& thread) {
-    for (uint32_t event = thread.first_event; event < thread.first_event + thread.event_count; ++event) {
-      if (model::IsScope(trace_.sites[trace_.events.site[event]].kind))
-        events_.push_back({trace_.events.begin_ns[event], trace_.EventEnd(event), event, HostEvent::kScope});
-    }
-  }
-  // One line for each number of requests at a time: a line's events nest.
-  void WriteRequests(XSpacePlane* plane) {
-    std::vector<std::vector<uint32_t>> lanes;
-    std::vector<int64_t> ends;
-    for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
-      const model::RequestRow& request = trace_.requests[row];
-      const auto free = std::find_if(ends.begin(), ends.end(), [&](int64_t end) { return end <= request.begin_ns; });
-      const auto lane = static_cast<size_t>(free - ends.begin());
-      if (free == ends.end()) lanes.emplace_back(), ends.emplace_back();
-      lanes[lane].push_back(row);
-      ends[lane] = trace_.RequestEnd(request);
-    }
-    for (size_t lane = 0; lane < lanes.size(); ++lane) {
-      events_.clear();
-      for (const uint32_t row : lanes[lane])
-        events_.push_back(
-            {trace_.requests[row].begin_ns, trace_.RequestEnd(trace_.requests[row]), row, HostEvent::kRequest});
-      WriteLine(-1 - static_cast<int64_t>(lane), "requests", plane);
-    }
+    const std::vector<std::vector<uint32_t>> lanes = LanesOfRequests();
+    return plane.Write(&sink_, [&] {
+      uint32_t call = 0;
+      for (uint32_t thread = 0; thread <= trace_.threads.size(); ++thread) {
+        HostRows rows = {batches[thread].data(), batches[thread].data() + batches[thread].size(), 0, 0, call, call};
+        if (thread < trace_.threads.size()) {
+          rows.event = trace_.threads[thread].first_event;
+          rows.last_event = rows.event + trace_.threads[thread].event_count;
+          while (call < trace_.calls.size() && trace_.calls.thread[call] == thread) ++call;
+          rows.last_call = call;
+          WriteThread(trace_.threads[thread].tid, ThreadName(trace_, thread), rows, &plane);
+        } else {
+          rows.last_call = trace_.calls.size();
+          WriteThread(0, "(unknown thread)", rows, &plane);
+        }
+      }
+      for (size_t lane = 0; lane < lanes.size(); ++lane) WriteLane(lane, lanes[lane], &plane);
+    });
   }
 
-  void WriteLine(int64_t id, const std::string& name, XSpacePlane* plane) {
-    if (events_.empty()) return;
-    if (!std::is_sorted(events_.begin(), events_.end(), IsBefore))
-      std::stable_sort(events_.begin(), events_.end(), IsBefore);
-    plane->BeginLine(id, name, events_[0].begin_ns);
-    for (const HostEvent& event : events_) {
-      plane->BeginEvent(NameOf(event), event.begin_ns, event.end_ns - event.begin_ns);
-      WriteStats(event, plane);
-      plane->EndEvent();
+  // The first of the rows left, outer ones first; false if there is none.
+  bool Take(HostRows* rows, HostEvent* first) const {
+    const model::EventColumns& events = trace_.events;
+    while (rows->event < rows->last_event && !model::IsScope(trace_.sites[events.site[rows->event]].kind))
+      ++rows->event;
+    HostEvent of[3];
+    size_t count = 0;
+    if (rows->batch != rows->last_batch)
+      of[count++] = {trace_.batches[*rows->batch].begin_ns, trace_.BatchEnd(trace_.batches[*rows->batch]), *rows->batch,
+                     HostEvent::kBatch};
+    if (rows->event < rows->last_event)
+      of[count++] = {events.begin_ns[rows->event], trace_.EventEnd(rows->event), rows->event, HostEvent::kScope};
+    if (rows->call < rows->last_call)
+      of[count++] = {trace_.calls.begin_ns[rows->call], trace_.CallEnd(rows->call), rows->call, HostEvent::kCall};
+    if (count == 0) return false;
+    *first = *std::min_element(of, of + count, IsBefore);
+    if (first->kind == HostEvent::kBatch) ++rows->batch;
+    if (first->kind == HostEvent::kScope) ++rows->event;
+    if (first->kind == HostEvent::kCall) ++rows->call;
+    return true;
+  }
+  void WriteThread(int64_t id, const std::string& name, HostRows rows, XSpacePlane* plane) const {
+    HostEvent event;
+    if (!Take(&rows, &event)) return;
+    plane->BeginLine(id, name, event.begin_ns);
+    do WriteEvent(event, plane);
+    while (Take(&rows, &event));
+    plane->EndLine();
+  }
+  void WriteEvent(const HostEvent& event, XSpacePlane* plane) const {
+    plane->BeginEvent(NameOf(event), event.begin_ns, event.end_ns - event.begin_ns);
+    WriteStats(event, plane);
+    plane->EndEvent();
+  }
+
+  // As many lines as requests overlap: a line's events nest.
+  std::vector<std::vector<uint32_t>> LanesOfRequests() const {
+    std::vector<std::vector<uint32_t>> lanes;
+    Lanes free;
+    for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
+      const uint32_t lane = free.Take(trace_.requests[row].begin_ns, trace_.RequestEnd(trace_.requests[row]));
+      if (lane == lanes.size()) lanes.emplace_back();
+      lanes[lane].push_back(row);
+    }
+    return lanes;
+  }
+  void WriteLane(size_t lane, const std::vector<uint32_t>& requests, XSpacePlane* plane) const {
+    plane->BeginLine(-1 - static_cast<int64_t>(lane), "requests", trace_.requests[requests[0]].begin_ns);
+    for (const uint32_t row : requests) {
+      const model::RequestRow& request = trace_.requests[row];
+      WriteEvent({request.begin_ns, trace_.RequestEnd(request), row, HostEvent::kRequest}, plane);
     }
     plane->EndLine();
   }
+
   std::string_view NameOf(const HostEvent& event) const {
     switch (event.kind) {
       case HostEvent::kBatch:
@@ -172,14 +200,15 @@ class XSpaceWriter {
       plane.PlaneStat("device_type_string", trace_.strings[row.name]);
       if (row.multiprocessors != 0) plane.PlaneStat("core_count", uint64_t{row.multiprocessors});
     }
-    for (uint32_t stream = 0; stream < trace_.streams.size(); ++stream) {
-      const model::StreamRow& row = trace_.streams[stream];
-      if (row.device != device || row.event_count == 0) continue;
-      plane.BeginLine(LineOf(stream), "Stream #" + std::to_string(row.stream), trace_.gpu.begin_ns[row.first_event]);
-      for (uint32_t work = row.first_event; work < row.first_event + row.event_count; ++work) WriteWork(work, &plane);
-      plane.EndLine();
-    }
-    return plane.Write(&sink_);
+    return plane.Write(&sink_, [&] {
+      for (uint32_t stream = 0; stream < trace_.streams.size(); ++stream) {
+        const model::StreamRow& row = trace_.streams[stream];
+        if (row.device != device || row.event_count == 0) continue;
+        plane.BeginLine(LineOf(stream), "Stream #" + std::to_string(row.stream), trace_.gpu.begin_ns[row.first_event]);
+        for (uint32_t work = row.first_event; work < row.first_event + row.event_count; ++work) WriteWork(work, &plane);
+        plane.EndLine();
+      }
+    });
   }
 
   // The stream's number; with its context if another one of the device has that, too.
@@ -235,7 +264,6 @@ class XSpaceWriter {
   ByteSink& sink_;
   const int64_t base_ns_;
   const std::vector<uint32_t> enclosing_;
-  std::vector<HostEvent> events_;  // of the current line
   std::unordered_map<StringId, std::string> kernels_;
   std::unordered_map<uint64_t, std::string> details_;
   std::string name_;
