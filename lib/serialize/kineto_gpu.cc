@@ -26,6 +26,9 @@ std::string_view CategoryOf(std::string_view call) {
   return call.substr(0, 2) == "cu" && call.substr(0, 4) != "cuda" ? "cuda_driver" : "cuda_runtime";
 }
 
+// The memory of an allocator, in bytes.
+int64_t Whole(double bytes) { return static_cast<int64_t>(std::clamp(bytes, -9e18, 9e18)); }
+
 std::string Capital(std::string_view text) {
   std::string capital(text);
   if (!capital.empty() && capital[0] >= 'a' && capital[0] <= 'z')
@@ -259,11 +262,10 @@ void KinetoGpu::WriteMemory() {
     for (uint32_t other = 0; other < trace_.counters.size() && !is_cpu; ++other) {
       const model::CounterRow& row = trace_.counters[other];
       if (row.device != counter.device || trace_.strings[row.name] != kReserved) continue;
-      if (const auto reserved = values.At(other, samples.at_ns[sample]))
-        out_.Pair("Total Reserved", static_cast<int64_t>(*reserved));
+      if (const auto reserved = values.At(other, samples.at_ns[sample])) out_.Pair("Total Reserved", Whole(*reserved));
     }
-    out_.Pair("Total Allocated", static_cast<int64_t>(samples.value[sample]));
-    out_.Pair("Bytes", static_cast<int64_t>(samples.value[sample] - (is_first ? 0 : samples.value[sample - 1])));
+    out_.Pair("Total Allocated", Whole(samples.value[sample]));
+    out_.Pair("Bytes", Whole(samples.value[sample] - (is_first ? 0 : samples.value[sample - 1])));
     out_.Pair("Device Id", is_cpu ? int64_t{-1} : static_cast<int64_t>(OrdinalOf(counter.device)));
     out_.Pair("Device Type", is_cpu ? uint32_t{0} : uint32_t{1});
     out_.End();

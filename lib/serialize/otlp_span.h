@@ -113,7 +113,7 @@ class OtlpSpans {
   template <class Write> static void Pair(uint32_t field, std::string_view key, const Write& write, WireBuffer* out);
   static void Id(uint32_t field, uint64_t high, uint64_t low, WireBuffer* out);
   static void Id(uint32_t field, uint64_t id, WireBuffer* out);
-  uint64_t Unix(int64_t ns) const { return static_cast<uint64_t>(base_ns_ + ns); }
+  uint64_t Unix(int64_t ns) const { return static_cast<uint64_t>(base_ns_) + static_cast<uint64_t>(ns); }
 
   const int64_t base_ns_;
   ByteSink& sink_;

@@ -27,7 +27,7 @@ void XSpacePlane::BeginLine(int64_t id, std::string_view name, int64_t begin_ns)
   }
   buffer_.Int(xspace::line::kId, id);
   buffer_.String(xspace::line::kName, name);
-  buffer_.Int(xspace::line::kBegin, base_ns_ + begin_ns);
+  buffer_.Varint(xspace::line::kBegin, static_cast<uint64_t>(base_ns_) + static_cast<uint64_t>(begin_ns));
 }
 
 void XSpacePlane::EndLine() { Flush(); }
