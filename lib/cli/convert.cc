@@ -43,20 +43,32 @@ std::unique_ptr<Serializer> MakeOtlp(bool) {
 std::unique_ptr<Serializer> MakePprof(bool) { return MakePprofSerializer(); }
 std::unique_ptr<Serializer> MakeXSpace(bool) { return MakeXSpaceSerializer(); }
 
+// What the trace would have to have for a file that is not empty; "" if it has that.
+const char* AnythingMissing(const model::Trace& trace) { return IsEmpty(trace) ? "events" : ""; }
+const char* RequestsMissing(const model::Trace& trace) {
+  return trace.requests.empty() && trace.batches.empty() ? "requests" : "";
+}
+const char* TimeMissing(const model::Trace& trace) {
+  return trace.events.size() == 0 && trace.gpu.size() == 0 ? "scopes and no GPU work" : "";
+}
+
 struct Format {
   const char* name;
   const char* extension;
   const char* open;  // what opens it
   std::unique_ptr<Serializer> (*make)(bool is_compressed);
+  const char* (*missing)(const model::Trace& trace);
   bool compresses_itself;  // otherwise --compress makes a .gz
 };
 constexpr Format kFormats[] = {
-    {"perfetto", ".pftrace", "open it in https://ui.perfetto.dev", MakePerfetto, true},
-    {"kineto", ".pt.trace.json", "open it in TensorBoard, HTA or https://ui.perfetto.dev", MakeKineto, false},
-    {"otlp", ".otlp.pb", "post it as application/x-protobuf to /v1/traces of an OTLP receiver", MakeOtlp, false},
-    {"pprof", ".pb", "open it with `go tool pprof`", MakePprof, false},
-    {"xspace", ".xplane.pb", "put it into plugins/profile/RUN/ of a folder and open that with XProf", MakeXSpace,
+    {"perfetto", ".pftrace", "open it in https://ui.perfetto.dev", MakePerfetto, AnythingMissing, true},
+    {"kineto", ".pt.trace.json", "open it in TensorBoard, HTA or https://ui.perfetto.dev", MakeKineto, AnythingMissing,
      false},
+    {"otlp", ".otlp.pb", "post it as application/x-protobuf to /v1/traces of an OTLP receiver", MakeOtlp,
+     RequestsMissing, false},
+    {"pprof", ".pb", "open it with `go tool pprof`", MakePprof, TimeMissing, false},
+    {"xspace", ".xplane.pb", "put it into plugins/profile/RUN/ of a folder and open that with XProf", MakeXSpace,
+     AnythingMissing, false},
 };
 
 struct ConvertOptions {
@@ -72,6 +84,11 @@ int Convert(const ConvertOptions& options) {
 
   const Format& format = *std::find_if(std::begin(kFormats), std::end(kFormats),
                                        [&](const Format& known) { return known.name == options.format; });
+  if (const std::string missing = format.missing(trace); !missing.empty()) {
+    Complain(absl::StrFormat("%s has no %s: a file for %s would be empty, and none was written.", options.input,
+                             missing, options.format));
+    return ExitCodeOf(loaded, kNothingFound);
+  }
   const bool is_gzipped = options.compress && !format.compresses_itself;
   const std::string extension = format.extension + std::string(is_gzipped ? ".gz" : "");
   const std::string output = options.output.empty() ? WithExtension(options.input, extension) : options.output;

@@ -84,6 +84,23 @@ const char* const kTheirs = R"json({"deviceProperties":[{"id":0,"name":"GPU","nu
   {"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":1030.5,"dur":20,
    "args":{"device":0,"context":1,"stream":7,"correlation":3,"grid":[1,2,3],"block":[32,1,1]}}]})json";
 
+TEST_CASE("convert writes no empty file: it says what the trace lacks, and exits with 1", "[cli]") {
+  const Folder folder;
+  fakes::StringSink sink;
+  REQUIRE(pitot::MakeDumpSerializer()->Serialize(pitot::model::Trace(), sink).ok());
+  folder.Write("empty.pitot", sink.bytes);
+  folder.Write("theirs.json", kTheirs);
+
+  for (const std::string format : {"perfetto", "kineto", "otlp", "pprof", "xspace"}) {
+    INFO(format);
+    const Result result = folder.Run("convert empty.pitot --to " + format + " -o out");
+    CHECK(result.exit_code == 1);
+    CHECK(result.err.find("empty.pitot has no ") != std::string::npos);
+  }
+  CHECK(folder.Run("convert theirs.json --to otlp").exit_code == 1);
+  CHECK(folder.Run("convert theirs.json --to pprof").exit_code == 0);
+}
+
 TEST_CASE("a trace of PyTorch's profiler that is converted to itself gives the same tables", "[cli]") {
   const Folder folder;
   folder.Write("theirs.json", kTheirs);
