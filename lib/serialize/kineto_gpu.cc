@@ -19,8 +19,6 @@ namespace {
 constexpr std::string_view kAllocated = "LibTorch allocated", kReserved = "LibTorch reserved",
                            kCpuAllocated = "LibTorch CPU allocated";
 
-constexpr int64_t kAllStreams = UINT32_MAX;  // Kineto's number for them
-
 std::string_view CategoryOf(std::string_view call) {
   if (call.substr(0, 3) == "hip") return "hip_runtime";
   return call.substr(0, 2) == "cu" && call.substr(0, 4) != "cuda" ? "cuda_driver" : "cuda_runtime";
@@ -80,11 +78,9 @@ KinetoPlace KinetoGpu::TakeRow(Row of, KinetoPlace place, int64_t begin_ns, int6
   if (lane == rows.tids.size()) {
     const bool is_stream = of == Row::kWork && lane == 0;
     rows.tids.push_back(is_stream ? place.tid : next_tid_++);
-    static constexpr const char* kNames[] = {" (overlapping)", " by CUDA events", " (waits)"};
     if (!is_stream)
       out_.Name("thread_name", {place.pid, rows.tids[lane]}, "name",
-                (place.tid == kAllStreams ? "all streams" : "stream " + std::to_string(place.tid)) +
-                    kNames[static_cast<size_t>(of)]);
+                "stream " + std::to_string(place.tid) + (of == Row::kSpan ? " by CUDA events" : " (overlapping)"));
   }
   return {place.pid, rows.tids[lane]};
 }
@@ -133,27 +129,19 @@ void KinetoGpu::WriteCall(uint32_t call, KinetoPlace place) {
   if (const uint64_t external = External(call); external != 0) out_.Pair("External id", external);
   out_.Pair("correlation", uint64_t{call} + 1);
   if (calls.duration_ns[call] == kOpen) out_.Pair("open", uint32_t{1});
+  // Not as Kineto's cuda_sync: HTA takes those for work.
+  if (calls.stream[call] != kNone) {
+    const model::StreamRow& awaited = trace_.streams[calls.stream[call]];
+    out_.Pair("waits for",
+              "stream " + std::to_string(awaited.stream) + " (context " + std::to_string(awaited.context) + ")");
+  } else if (calls.device[call] != kNone) {
+    out_.Pair("waits for", "all streams of GPU " + std::to_string(OrdinalOf(calls.device[call])));
+  }
   if (const uint32_t request = calls.request[call]; request != kNone)
     out_.Pair("request", Hex(trace_.requests[request].id, 16));
   if (const uint32_t batch = calls.batch[call]; batch != kNone) out_.Pair("batch", Hex(trace_.batches[batch].id, 16));
   out_.End();
   if (launches_.Gpu(call).size() != 0) out_.Arrow("s", uint64_t{call} + 1, place, calls.begin_ns[call]);
-  if (calls.stream[call] != kNone || calls.device[call] != kNone) WriteSync(call, duration_ns);
-}
-
-// What a synchronisation waited for.
-void KinetoGpu::WriteSync(uint32_t call, int64_t duration_ns) {
-  const uint32_t stream = trace_.calls.stream[call], device = trace_.calls.device[call];
-  const KinetoPlace place =
-      stream != kNone ? PlaceOf(stream) : KinetoPlace{static_cast<int64_t>(OrdinalOf(device)), kAllStreams};
-  const int64_t begin_ns = trace_.calls.begin_ns[call];
-  out_.BeginSlice("cuda_sync", stream != kNone ? "Stream Sync" : "Context Sync",
-                  TakeRow(Row::kWait, place, begin_ns, begin_ns + duration_ns), begin_ns, duration_ns);
-  out_.Pair("stream", place.tid);
-  out_.Pair("correlation", uint64_t{call} + 1);
-  out_.Pair("device", place.pid);
-  out_.Pair("context", stream != kNone ? trace_.streams[stream].context : 0);
-  out_.End();
 }
 
 void KinetoGpu::WriteWork() {

@@ -40,9 +40,8 @@ class KinetoGpu {
   uint64_t OrdinalOf(uint32_t device) const;
   KinetoPlace PlaceOf(uint32_t stream) const;
   // A row of the viewer that is free then, and its name. What has a stream says so in its arguments.
-  enum class Row : uint32_t { kWork, kSpan, kWait };
+  enum class Row : uint32_t { kWork, kSpan };
   KinetoPlace TakeRow(Row of, KinetoPlace place, int64_t begin_ns, int64_t end_ns);
-  void WriteSync(uint32_t call, int64_t duration_ns);
   void WriteRow(uint32_t row);
   void WriteLaunch(uint32_t row);
   std::string_view NameOf(uint32_t row);

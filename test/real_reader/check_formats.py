@@ -51,10 +51,10 @@ class Files:
             raise ReaderMissing(f"{reader} is not installed: run tools/readers {reader}")
         return path
 
-    def ask(self, reader, path):
+    def ask(self, reader, path, *options):
         """What the reader's own program in this folder found."""
         script = pathlib.Path(__file__).parent / f"read_{reader}.py"
-        out = subprocess.run([self.program(reader, "python"), script, path], check=True, capture_output=True, text=True,
+        out = subprocess.run([self.program(reader, "python"), script, path, *options], check=True, capture_output=True, text=True,
                              cwd=self.folder)
         return json.loads(out.stdout.splitlines()[-1])
 
@@ -118,10 +118,19 @@ def check_pprof(files, differences):
 
 
 def check_hta(files, differences):
-    found = files.ask("hta", files.convert("kineto", "trace.json"))
+    path = files.convert("kineto", "trace.json")
+    found = files.ask("hta", path)
     differences.compare("work of GPUs", files.work(), triples(found["work"]))
     differences.compare("launches", {(call, int(delay)) for call, delay in delays(files)},
                         {(call, round(delay * 1000)) for call, delay in found["delays"]})
+    # HTA would take whole graphs for kernels.
+    if files.work() and not any(kineto_name(row[4]) is None for row in files.rows["gpu"]):
+        out = subprocess.run([files.args.pitot, "analyze", "--compat", "hta", "--only", "a01", "--json", files.args.dump],
+                             capture_output=True, text=True)
+        measures = json.loads(out.stdout)["analyzers"][0]["measures"]
+        differences.compare("temporal breakdown", {(m["name"].removesuffix("_time"), m["value"]) for m in measures
+                                                   if m["subject"] == "all"},
+                            {(name, us * 1000) for name, us in files.ask("hta", path, "--breakdown").items()})
 
 
 def delays(files):

@@ -9,10 +9,17 @@ import warnings
 
 logging.disable(logging.CRITICAL)
 warnings.filterwarnings("ignore")
-os.environ["HTA_DISABLE_NS_ROUNDING"] = "1"
+# By default it rounds to microseconds. `pitot analyze --compat hta` does so, too.
+if "--breakdown" not in sys.argv:
+    os.environ["HTA_DISABLE_NS_ROUNDING"] = "1"
 from hta.trace_analysis import TraceAnalysis  # noqa: E402
 
 analysis = TraceAnalysis(trace_files={0: sys.argv[1]}, trace_dir="/")
+if "--breakdown" in sys.argv:
+    breakdown = analysis.get_temporal_breakdown(visualize=False).to_dict("records")[0]
+    print(json.dumps({key.split("_time")[0]: us for key, us in breakdown.items() if key.endswith("(us)")}))
+    sys.exit()
+
 trace = analysis.t.get_trace(0)
 symbols = analysis.t.symbol_table.get_sym_table()
 trace["category"] = [symbols[i] for i in trace["cat"]]

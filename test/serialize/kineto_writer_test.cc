@@ -86,12 +86,7 @@ Rows ScopesOf(const Trace& trace) {
 }
 Rows CallsOf(const Trace& trace) {
   Rows rows;
-  for (uint32_t call = 0; call < trace.calls.size(); ++call) {
-    const uint32_t stream = trace.calls.stream[call], device = trace.calls.device[call];
-    rows.insert(CallText(trace, call) + (stream != kNone   ? " waits for " + StreamText(trace, stream)
-                                         : device != kNone ? " waits for GPU " + Text(trace.devices[device].ordinal)
-                                                           : ""));
-  }
+  for (uint32_t call = 0; call < trace.calls.size(); ++call) rows.insert(CallText(trace, call));
   return rows;
 }
 Rows WorkOf(const Trace& trace) {
@@ -223,6 +218,7 @@ TEST_CASE("calls and work refer to the scope around the call, and arrows lead fr
   const std::vector<json> calls = EventsOf(trace, "cuda_runtime"), kernels = EventsOf(trace, "kernel"),
                           arrows = EventsOf(trace, "ac2g");
 
+  CHECK(calls[2]["args"]["waits for"] == "stream 7 (context 1)");
   REQUIRE(kernels.size() == 1);
   CHECK(kernels[0]["name"] == "gemm(float*)");
   CHECK(kernels[0]["args"]["correlation"] == calls[1]["args"]["correlation"]);
