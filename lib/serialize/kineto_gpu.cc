@@ -141,7 +141,10 @@ void KinetoGpu::WriteCall(uint32_t call, KinetoPlace place) {
     out_.Pair("request", Hex(trace_.requests[request].id, 16));
   if (const uint32_t batch = calls.batch[call]; batch != kNone) out_.Pair("batch", Hex(trace_.batches[batch].id, 16));
   out_.End();
-  if (launches_.Gpu(call).size() != 0) out_.Arrow("s", uint64_t{call} + 1, place, calls.begin_ns[call]);
+  const model::RowRange work = launches_.Gpu(call);
+  const bool has_arrow =
+      std::any_of(work.begin(), work.end(), [&](uint32_t row) { return trace_.gpu.kind[row] != GpuKind::kSpan; });
+  if (has_arrow) out_.Arrow("s", uint64_t{call} + 1, place, calls.begin_ns[call]);
 }
 
 void KinetoGpu::WriteWork() {

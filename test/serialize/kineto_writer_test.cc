@@ -249,6 +249,19 @@ TEST_CASE("work that overlaps on a stream has a row of its own in viewers", "[ki
   for (const json& kernel : kernels) CHECK(kernel["args"]["stream"] == 7);
 }
 
+TEST_CASE("a span of CUDA events has a row of its own, and no arrow", "[kineto]") {
+  TraceMaker maker;
+  maker.trace.window_end_ns = 100;
+  maker.trace.streams.push_back({kNone, 1, 7, 0, 0, 0});
+  maker.Call(maker.Thread("main"), "CudaEventScope", 5, 1);
+  maker.Gpu(0, GpuKind::kSpan, "layer", 10, 50, 0);
+  const Trace trace = maker.Finish();
+
+  CHECK(EventsOf(trace, "ac2g").empty());
+  REQUIRE(EventsOf(trace, "gpu_user_annotation").size() == 1);
+  CHECK(EventsOf(trace, "gpu_user_annotation")[0]["tid"] != 7);
+}
+
 TEST_CASE("any number is valid JSON", "[kineto]") {
   TraceMaker maker;
   maker.trace.window_end_ns = 100;
