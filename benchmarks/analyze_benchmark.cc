@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cost of reading a trace of PyTorch's profiler, of indexing it, and of running the whole catalogue of analyzers.
+// The cost of reading a trace of PyTorch's profiler, of indexing it, of running the whole catalogue of analyzers, and
+// of converting it.
 #include <malloc.h>
 
 #include <algorithm>
 #include <fstream>
+#include <memory>
 #include <string>
 
 #include "base/columns.h"
@@ -13,6 +15,11 @@
 #include "pitot/analyze/top.h"
 #include "pitot/model/indexes.h"
 #include "pitot/read/kineto.h"
+#include "pitot/serialize/kineto.h"
+#include "pitot/serialize/otlp.h"
+#include "pitot/serialize/perfetto.h"
+#include "pitot/serialize/pprof.h"
+#include "pitot/serialize/xspace.h"
 
 namespace pitot::benchmarks {
 namespace {
@@ -201,6 +208,44 @@ void PeakOfCatalogue(benchmark::State& state, Rounds& rounds) {
   }
 }
 
+// Takes bytes and keeps none.
+class NullSink final : public ByteSink {
+ public:
+  bool Write(const void*, uint64_t) noexcept override { return true; }
+};
+
+std::unique_ptr<Serializer> MakeFormat(const std::string& name) {
+  if (name == "perfetto") return MakePerfettoSerializer();
+  if (name == "kineto") return MakeKinetoSerializer();
+  if (name == "otlp") return MakeOtlpSerializer();
+  if (name == "pprof") return MakePprofSerializer();
+  return MakeXSpaceSerializer();
+}
+
+// The CPU time of writing a format, and the peak of resident memory meanwhile.
+void Convert(benchmark::State& state, Rounds& rounds, const char* format, bool is_memory) {
+  const model::Trace& trace = TraceOf(Scaled(2 * kRows));
+  const std::unique_ptr<Serializer> serializer = MakeFormat(format);
+  for (auto _ : state) {
+    NullSink sink;
+    malloc_trim(0);
+    const double with_trace = StatusBytes("VmRSS");
+    std::ofstream("/proc/self/clear_refs") << 5;  // VmHWM begins anew
+    const double begin_ns = ThreadCpuNs();
+    if (!serializer->Serialize(trace, sink).ok()) return state.SkipWithError("the trace was not written");
+    const double ns = ThreadCpuNs() - begin_ns;
+    const double mb = (StatusBytes("VmHWM") - with_trace) * 1e-6;
+    rounds.Add(is_memory ? mb * PerMillion(trace, 1e6) : PerMillion(trace, ns), ns * 1e-9);
+  }
+}
+template <const char* kFormat> void ConvertTime(benchmark::State& state, Rounds& rounds) {
+  Convert(state, rounds, kFormat, false);
+}
+template <const char* kFormat> void ConvertMemory(benchmark::State& state, Rounds& rounds) {
+  Convert(state, rounds, kFormat, true);
+}
+constexpr char kPerfetto[] = "perfetto", kKineto[] = "kineto", kOtlp[] = "otlp", kPprof[] = "pprof",
+               kXSpace[] = "xspace";
 void RegisterAll() {
   Register("analyze/read_json_per_gb", 5, ReadJson, "s", 10);
   Register("analyze/indexes_per_million_rows", 11, Index, "ms", 500);
@@ -208,6 +253,16 @@ void RegisterAll() {
   Register("analyze/top_per_million_rows", 11, Top, "ms", 1000);
   Register("analyze/top_of_50000_threads_per_million_rows", 11, TopOfThreads, "ms", 1000);
   Register("analyze/top_of_50000_threads_and_sites_per_million_rows", 11, TopOfThreadsAndSites, "ms", 2000);
+  Register("convert/perfetto_per_million_rows", 5, ConvertTime<kPerfetto>, "ms", 1000);
+  Register("convert/perfetto_memory_per_million_rows", 5, ConvertMemory<kPerfetto>, "MB", 64);
+  Register("convert/kineto_per_million_rows", 5, ConvertTime<kKineto>, "ms", 1000);
+  Register("convert/kineto_memory_per_million_rows", 5, ConvertMemory<kKineto>, "MB", 64);
+  Register("convert/otlp_per_million_rows", 5, ConvertTime<kOtlp>, "ms", 1000);
+  Register("convert/otlp_memory_per_million_rows", 5, ConvertMemory<kOtlp>, "MB", 64);
+  Register("convert/pprof_per_million_rows", 5, ConvertTime<kPprof>, "ms", 1000);
+  Register("convert/pprof_memory_per_million_rows", 5, ConvertMemory<kPprof>, "MB", 64);
+  Register("convert/xspace_per_million_rows", 5, ConvertTime<kXSpace>, "ms", 1000);
+  Register("convert/xspace_memory_per_million_rows", 5, ConvertMemory<kXSpace>, "MB", 64);
   Register("analyze/peak_beyond_trace", 3, PeakOfCatalogue, "x the trace", 2);
 }
 

@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <zlib.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
 #include "cli/command_line.h"
 #include "cli/files.h"
+#include "cli/gzipped.h"
+#include "cli/otlp_verdict.h"
+#include "pitot/serialize/kineto.h"
+#include "pitot/serialize/otlp.h"
 #include "pitot/serialize/perfetto.h"
+#include "pitot/serialize/pprof.h"
+#include "pitot/serialize/xspace.h"
 
 namespace pitot::cli {
 namespace {
-
-struct ConvertOptions {
-  std::string input, output, format = "perfetto";
-  bool compress = false;
-};
 
 uint64_t Deflate(void*, const void* data, uint64_t size, void* out, uint64_t capacity) {
   uLongf compressed = capacity;
@@ -24,22 +29,75 @@ uint64_t Deflate(void*, const void* data, uint64_t size, void* out, uint64_t cap
   return result == Z_OK && compressed < size ? compressed : 0;
 }
 
+std::unique_ptr<Serializer> MakePerfetto(bool is_compressed) {
+  PerfettoOptions options;
+  if (is_compressed) options.compress = Deflate;
+  return MakePerfettoSerializer(options);
+}
+std::unique_ptr<Serializer> MakeKineto(bool) { return MakeKinetoSerializer(); }
+std::unique_ptr<Serializer> MakeOtlp(bool) {
+  OtlpOptions options;
+  options.judge = JudgeForOtlp;
+  return MakeOtlpSerializer(options);
+}
+std::unique_ptr<Serializer> MakePprof(bool) { return MakePprofSerializer(); }
+std::unique_ptr<Serializer> MakeXSpace(bool) { return MakeXSpaceSerializer(); }
+
+// What the trace would have to have for a file that is not empty; "" if it has that.
+const char* AnythingMissing(const model::Trace& trace) { return IsEmpty(trace) ? "events" : ""; }
+const char* RequestsMissing(const model::Trace& trace) {
+  return trace.requests.empty() && trace.batches.empty() ? "requests" : "";
+}
+const char* TimeMissing(const model::Trace& trace) {
+  return trace.events.size() == 0 && trace.gpu.size() == 0 ? "scopes and no GPU work" : "";
+}
+
+struct Format {
+  const char* name;
+  const char* extension;
+  const char* open;  // what opens it
+  std::unique_ptr<Serializer> (*make)(bool is_compressed);
+  const char* (*missing)(const model::Trace& trace);
+  bool compresses_itself;  // otherwise --compress makes a .gz
+};
+constexpr Format kFormats[] = {
+    {"perfetto", ".pftrace", "open it in https://ui.perfetto.dev", MakePerfetto, AnythingMissing, true},
+    {"kineto", ".pt.trace.json", "open it in TensorBoard, HTA or https://ui.perfetto.dev", MakeKineto, AnythingMissing,
+     false},
+    {"otlp", ".otlp.pb", "post it as application/x-protobuf to /v1/traces of an OTLP receiver", MakeOtlp,
+     RequestsMissing, false},
+    {"pprof", ".pb", "open it with `go tool pprof`", MakePprof, TimeMissing, false},
+    {"xspace", ".xplane.pb", "put it into plugins/profile/RUN/ of a folder and open that with XProf", MakeXSpace,
+     AnythingMissing, false},
+};
+
+struct ConvertOptions {
+  std::string input, output, format = kFormats[0].name;
+  bool compress = false;
+};
+
 int Convert(const ConvertOptions& options) {
   model::Trace trace;
   LoadReport report;
   const int loaded = Load(options.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
 
-  const std::string output = options.output.empty() ? WithExtension(options.input, ".pftrace") : options.output;
+  const Format& format = *std::find_if(std::begin(kFormats), std::end(kFormats),
+                                       [&](const Format& known) { return known.name == options.format; });
+  if (const std::string missing = format.missing(trace); !missing.empty()) {
+    Complain(absl::StrFormat("%s has no %s: a file for %s would be empty, and none was written.", options.input,
+                             missing, options.format));
+    return ExitCodeOf(loaded, kNothingFound);
+  }
+  const bool is_gzipped = options.compress && !format.compresses_itself;
+  const std::string extension = format.extension + std::string(is_gzipped ? ".gz" : "");
+  const std::string output = options.output.empty() ? WithExtension(options.input, extension) : options.output;
   if (!AreDifferentFiles(options.input, output)) return kUsage;
-  PerfettoOptions perfetto;
-  if (options.compress) perfetto.compress = Deflate;
-  const std::unique_ptr<Serializer> serializer = MakePerfettoSerializer(perfetto);
+  std::unique_ptr<Serializer> serializer = format.make(options.compress);
+  if (is_gzipped) serializer = MakeGzipped(std::move(serializer));
   uint64_t bytes = 0;
   if (const int written = WriteFile(*serializer, trace, output, &bytes); written != kDone) return written;
-  if (output != "-") {
-    Print(absl::StrFormat("wrote %s (%d bytes); open it in https://ui.perfetto.dev\n", output, bytes));
-  }
+  if (output != "-") Print(absl::StrFormat("wrote %s (%d bytes); %s\n", output, bytes, format.open));
   return loaded;
 }
 
@@ -48,10 +106,18 @@ int Convert(const ConvertOptions& options) {
 void AddConvert(CommandLine& line) {
   auto options = std::make_shared<ConvertOptions>();
   const Command command = line.Command("convert", "Converts a dump for a viewer");
+  std::vector<std::string> names;
+  std::string formats = "Formats:\n";
+  for (const Format& format : kFormats) {
+    names.emplace_back(format.name);
+    formats += absl::StrFormat("  %-10s%s\n", format.name, format.open);
+  }
   command.Add("dump", &options->input, kDumpHelp).Required();
-  command.Add("--to", &options->format, "The format").OneOf({"perfetto"}).ShowDefault();
+  command.Add("--to", &options->format, "The format").OneOf(names).ShowDefault();
   command.AddFlag("--compress", &options->compress, "Compress the output, to about a quarter of the size");
-  command.Add("-o,--output", &options->output, "Output file; - is stdout [the dump's name with .pftrace]");
+  command.Add("-o,--output", &options->output,
+              "Output file; - is stdout [the dump's name with the format's extension, as .pftrace]");
+  command.Footer(formats);
   command.Run([options] {
     options->input = DumpPath(options->input);
     return Convert(*options);

@@ -29,6 +29,7 @@ using serialize::Mix;
 using serialize::Of;
 using serialize::OrElse;
 using serialize::PacketWriter;
+using serialize::ThreadName;
 using serialize::Tracks;
 using serialize::WireBuffer;
 using serialize::Word;
@@ -277,16 +278,11 @@ class PerfettoWriter {
       message = buffer.Open(field::kThread);
       buffer.Int(field::kThreadPid, static_cast<int32_t>(trace_.pid));
       buffer.Int(field::kThreadTid, thread.tid);
-      buffer.String(field::kThreadName, ThreadName(row));
+      buffer.String(field::kThreadName, ThreadName(trace_, row));
       buffer.Close(message);
       buffer.Close(descriptor);
       out_.EndPacket();
     }
-  }
-  std::string ThreadName(uint32_t row) const {
-    const model::ThreadRow& thread = trace_.threads[row];
-    const std::string_view name = trace_.strings[thread.name];
-    return name.empty() ? "thread " + std::to_string(thread.number) : std::string(name);
   }
 
   uint64_t NewFlow() { return Mix(tracks_.Uuid(Of::kFlow, flows_made_++)); }
@@ -726,7 +722,8 @@ class PerfettoWriter {
     if (count < kMaxOverlapTracks) {
       const uint64_t track =
           tracks_.Uuid(is_calls ? Of::kCalls : Of::kOverlap, uint64_t{thread_} * kMaxOverlapTracks + count);
-      tracks_.Describe(track, process_track_, ThreadName(thread_) + (is_calls ? " (CUDA calls)" : " (overlapping)"));
+      tracks_.Describe(track, process_track_,
+                       ThreadName(trace_, thread_) + (is_calls ? " (CUDA calls)" : " (overlapping)"));
       overlap_.push_back({track, is_calls, {}});
       return &overlap_.back();
     }

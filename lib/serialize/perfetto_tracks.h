@@ -6,32 +6,18 @@
 
 #include <stdint.h>
 
-#include <functional>
 #include <map>
-#include <queue>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "pitot/model/types.h"
+#include "serialize/lanes.h"
 #include "serialize/packet_writer.h"
+#include "serialize/texts.h"
 
 namespace pitot::serialize {
-
-inline uint64_t Mix(uint64_t value) {
-  value ^= value >> 30, value *= 0xbf58476d1ce4e5b9;
-  value ^= value >> 27, value *= 0x94d049bb133111eb;
-  return value ^ value >> 31;
-}
-
-inline std::string Hex(uint64_t value, uint32_t digits) {
-  std::string text(digits, '0');
-  for (uint32_t i = digits; i-- > 0; value >>= 4) text[i] = "0123456789abcdef"[value & 15];
-  return text;
-}
-
-inline std::string_view OrElse(std::string_view text, std::string_view other) { return text.empty() ? other : text; }
 
 // The kinds of identifiers. With the process and a number they make identifiers unique, also between processes.
 enum class Of : uint64_t {
@@ -51,28 +37,6 @@ enum class Of : uint64_t {
   kLaunch,
   kRecording,
   kOtherCalls,
-};
-
-// Assigns rows: overlapping slices get different ones.
-class Lanes {
- public:
-  // Returns a row that is free from `begin_ns` to `end_ns`. Calls must come in the order of `begin_ns`.
-  uint32_t Take(int64_t begin_ns, int64_t end_ns) {
-    uint32_t lane = count_;
-    if (!busy_.empty() && busy_.top().first <= begin_ns) {
-      lane = busy_.top().second;
-      busy_.pop();
-    } else {
-      ++count_;
-    }
-    busy_.emplace(end_ns, lane);
-    return lane;
-  }
-
- private:
-  using Busy = std::pair<int64_t, uint32_t>;  // end, lane
-  std::priority_queue<Busy, std::vector<Busy>, std::greater<>> busy_;
-  uint32_t count_ = 0;
 };
 
 class Tracks {

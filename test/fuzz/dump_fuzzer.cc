@@ -14,7 +14,11 @@
 #include "pitot/model/trace.h"
 #include "pitot/read/dump.h"
 #include "pitot/serialize/dump.h"
+#include "pitot/serialize/kineto.h"
+#include "pitot/serialize/otlp.h"
 #include "pitot/serialize/perfetto.h"
+#include "pitot/serialize/pprof.h"
+#include "pitot/serialize/xspace.h"
 #include "serialize/crc32c.h"
 #include "serialize/dump_format.h"
 
@@ -78,6 +82,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Require(analyzer.status.ok(), analyzer.name.c_str(), analyzer.status.message());
   NullSink sink;
   Require(pitot::MakePerfettoSerializer()->Serialize(trace, sink).ok(), "perfetto", "failed");
+  Require(pitot::MakeKinetoSerializer()->Serialize(trace, sink).ok(), "kineto", "failed");
+  Require(pitot::MakeOtlpSerializer()->Serialize(trace, sink).ok(), "otlp", "failed");
+  Require(pitot::MakePprofSerializer()->Serialize(trace, sink).ok(), "pprof", "failed");
+  Require(pitot::MakeXSpaceSerializer()->Serialize(trace, sink).ok(), "xspace", "failed");
   Require(pitot::MakeDumpSerializer()->Serialize(trace, sink).ok(), "dump", "failed");
   return 0;
 }

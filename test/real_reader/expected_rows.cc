@@ -184,6 +184,9 @@ void PrintGpu(const Trace& trace) {
                 DeviceName(trace, trace.streams[stream].device).c_str(), StreamName(trace, stream).c_str(),
                 gpu.begin_ns[row], gpu.duration_ns[row], shown.c_str(), gpu.bytes[row], gpu.graph[row],
                 Text(trace.strings[gpu.scope_path[row]]).c_str(), name.c_str());
+    if (call != kNone)
+      std::printf("caused\t%s\t%" PRId64 "\t%s\t%" PRId64 "\n", Text(trace.strings[calls.name[call]]).c_str(),
+                  calls.begin_ns[call], StreamName(trace, stream).c_str(), gpu.begin_ns[row]);
     if (call != kNone && seen.emplace(call, stream).second)
       std::printf("launch\t%s\t%" PRId64 "\t%s\t%" PRId64 "\n", Text(trace.strings[calls.name[call]]).c_str(),
                   calls.begin_ns[call], StreamName(trace, stream).c_str(), gpu.begin_ns[row]);

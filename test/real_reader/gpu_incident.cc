@@ -34,7 +34,13 @@ Trace MakeTrace() {
   trace.clock = {1100 * kMs, 1700000000000 * kMs, 5100 * kMs, true, 2.5, 40};
   const uint32_t executor = maker.Thread("executor"), quiet = maker.Thread("launcher");
   const uint32_t forward = maker.Site(pitot::SiteKind::kScope, "forward");
+  const uint32_t linear = maker.Site(pitot::SiteKind::kOperator, "aten::linear", {{"shapes", pitot::ArgType::kString}});
+  const uint32_t wait = maker.WaitSite();
   const uint32_t request = maker.Request(0xa1, "/generate", 1005 * kMs, 60 * kMs);
+  trace.requests[request].trace_id_high = 0x0af7651916cd43dd;
+  trace.requests[request].trace_id_low = 0x8448eb211c80319c;
+  trace.requests[request].stages = {{maker.String("decode"), 1005 * kMs, 5 * kMs},
+                                    {maker.String("execute"), 1010 * kMs, 55 * kMs}};
   const uint32_t batch = maker.Batch(0xb1, "model", executor, 1010 * kMs, 30 * kMs);
   maker.Member(batch, request, 1010 * kMs);
 
@@ -48,8 +54,10 @@ Trace MakeTrace() {
   for (int i = 0; i < 20; ++i) {
     const int64_t at_ns = 1010 * kMs + i * kMs;
     maker.Event(executor, forward, at_ns, 900 * kUs, {kNone, batch});
+    maker.Event(executor, linear, at_ns + 5 * kUs, 100 * kUs, {kNone, batch}, {maker.String("8x512 f16, 512x512 f16")});
     maker.Call(executor, "cudaLaunchKernel", at_ns + 10 * kUs, 5 * kUs, {kNone, batch});
   }
+  maker.Event(quiet, wait, 1020 * kMs, 2 * kMs, {request}, {4, maker.String("journal"), 0, 0});
   maker.Call(executor, "cudaGraphLaunch", 1030 * kMs + 50 * kUs, 20 * kUs, {request, batch});
   maker.Call(executor, "cudaStreamSynchronize", 1031 * kMs - 200 * kUs, 400 * kUs, {kNone, batch}, 0);
   maker.Event(executor, forward, 1030 * kMs, 900 * kUs, {kNone, batch});

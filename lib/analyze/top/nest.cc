@@ -9,6 +9,7 @@
 #include "analyze/blame/walk_waits.h"
 #include "analyze/facts/host_work.h"
 #include "model/flatten.h"
+#include "model/interpreter_watch.h"
 #include "model/losses.h"
 
 namespace pitot::top {
@@ -93,9 +94,7 @@ Nest::Nest(const TopIndex& index, const TopOptions& options, const Selection& se
   for (const model::SiteRow& site : trace_.sites) {
     shapes_.push_back(ArgumentNamed("shapes", trace_, site));
     flops_.push_back(ArgumentNamed("flops", trace_, site));
-    const std::string_view function = trace_.strings[site.function];
-    is_watch_.push_back(trace_.strings[site.file] == "pitot/interpreter.h" &&
-                        (function == "RecordLockHeld" || function == "RecordThreadsStopped"));
+    is_watch_.push_back(model::IsInterpreterWatch(trace_, site));
     has_waits_ |= site.kind == SiteKind::kWait;
   }
 }

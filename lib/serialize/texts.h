@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Small texts and hashes that several formats share.
+#ifndef PITOT_LIB_SERIALIZE_TEXTS_H_
+#define PITOT_LIB_SERIALIZE_TEXTS_H_
+
+#include <stdint.h>
+
+#include <string>
+#include <string_view>
+
+#include "pitot/model/trace.h"
+
+namespace pitot::serialize {
+
+inline uint64_t Mix(uint64_t value) {
+  value ^= value >> 30, value *= 0xbf58476d1ce4e5b9;
+  value ^= value >> 27, value *= 0x94d049bb133111eb;
+  return value ^ value >> 31;
+}
+
+inline std::string Hex(uint64_t value, uint32_t digits) {
+  std::string text(digits, '0');
+  for (uint32_t i = digits; i-- > 0; value >>= 4) text[i] = "0123456789abcdef"[value & 15];
+  return text;
+}
+
+inline std::string_view OrElse(std::string_view text, std::string_view other) { return text.empty() ? other : text; }
+
+inline std::string ThreadName(const model::Trace& trace, uint32_t row) {
+  const model::ThreadRow& thread = trace.threads[row];
+  return thread.name != 0 ? std::string(trace.strings[thread.name]) : "thread " + std::to_string(thread.number);
+}
+
+}  // namespace pitot::serialize
+
+#endif  // PITOT_LIB_SERIALIZE_TEXTS_H_

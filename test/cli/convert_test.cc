@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <zlib.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "cli/folder.h"
+#include "fakes/string_sink.h"
+#include "pitot/serialize/dump.h"
+#include "pitot/serialize/kineto.h"
+#include "pitot/serialize/otlp.h"
+#include "pitot/serialize/pprof.h"
+#include "pitot/serialize/xspace.h"
+#include "serialize/sample_trace.h"
+
+namespace {
+
+using cli_test::Folder;
+using cli_test::Result;
+using fakes::ReadFile;
+
+std::string Serialized(pitot::Serializer& serializer) {
+  fakes::StringSink sink;
+  REQUIRE(serializer.Serialize(pitot::test::SampleTrace(), sink).ok());
+  return sink.bytes;
+}
+
+std::string Unzipped(const std::string& path) {
+  const gzFile file = gzopen(path.c_str(), "rb");
+  REQUIRE(file != nullptr);
+  REQUIRE(gzdirect(file) == 0);
+  std::string text;
+  char part[4096];
+  for (int got; (got = gzread(file, part, sizeof part)) > 0;) text.append(part, static_cast<size_t>(got));
+  REQUIRE(gzclose(file) == Z_OK);
+  return text;
+}
+
+TEST_CASE("convert writes each format next to the dump, and says what opens it", "[cli]") {
+  const Folder folder;
+  folder.Write("dump.pitot", Serialized(*pitot::MakeDumpSerializer()));
+  const struct {
+    const char *format, *file, *open;
+    std::string bytes;
+  } kFormats[] = {{"pprof", "dump.pb", "go tool pprof", Serialized(*pitot::MakePprofSerializer())},
+                  {"kineto", "dump.pt.trace.json", "TensorBoard", Serialized(*pitot::MakeKinetoSerializer())},
+                  {"xspace", "dump.xplane.pb", "XProf", Serialized(*pitot::MakeXSpaceSerializer())},
+                  {"otlp", "dump.otlp.pb", "/v1/traces", ""}};
+  for (const auto& one : kFormats) {
+    INFO(one.format);
+
+    const Result result = folder.Run(std::string("convert dump.pitot --to ") + one.format);
+
+    CHECK(result.exit_code == 0);
+    CHECK(result.out.find(std::string("wrote ") + one.file + " (") == 0);
+    CHECK(result.out.find(one.open) != std::string::npos);
+    // The command also judges, which the serializer does not.
+    if (!one.bytes.empty()) CHECK(ReadFile(folder / one.file) == one.bytes);
+    CHECK(folder.Run("convert --help").out.find(one.open) != std::string::npos);
+  }
+  CHECK(ReadFile(folder / "dump.otlp.pb").find("pitot.verdict.sentence") != std::string::npos);
+}
+
+TEST_CASE("convert --compress makes a gzip file of formats that do not compress themselves", "[cli]") {
+  const Folder folder;
+  folder.Write("dump.pitot", Serialized(*pitot::MakeDumpSerializer()));
+
+  CHECK(folder.Run("convert dump.pitot --to kineto --compress").exit_code == 0);
+
+  CHECK(Unzipped(folder / "dump.pt.trace.json.gz") == Serialized(*pitot::MakeKinetoSerializer()));
+  CHECK(folder.Run("convert dump.pitot --to kineto --compress -o /dev/full").exit_code == 6);
+}
+
+const char* const kTheirs = R"json({"deviceProperties":[{"id":0,"name":"GPU","numSms":132}],"traceEvents":[
+  {"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","pid":10,"tid":11,"ts":1000,"dur":100},
+  {"ph":"X","cat":"cpu_op","name":"aten::mm","pid":10,"tid":11,"ts":1010,"dur":40,
+   "args":{"Input Dims":[[8,16],[16,4]],"Input type":["float","float"]}},
+  {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":10,"tid":11,"ts":1020,"dur":5,
+   "args":{"correlation":3}},
+  {"ph":"X","cat":"cuda_runtime","name":"cudaMemcpyAsync","pid":10,"tid":11,"ts":1030,"dur":5,
+   "args":{"correlation":4}},
+  {"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD (Pageable -> Device)","pid":0,"tid":7,"ts":1060,"dur":2.001,
+   "args":{"device":0,"context":1,"stream":7,"correlation":4,"bytes":4096}},
+  {"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":1030.5,"dur":20,
+   "args":{"device":0,"context":1,"stream":7,"correlation":3,"grid":[1,2,3],"block":[32,1,1]}}]})json";
+
+TEST_CASE("convert writes no empty file: it says what the trace lacks, and exits with 1", "[cli]") {
+  const Folder folder;
+  fakes::StringSink sink;
+  REQUIRE(pitot::MakeDumpSerializer()->Serialize(pitot::model::Trace(), sink).ok());
+  folder.Write("empty.pitot", sink.bytes);
+  folder.Write("theirs.json", kTheirs);
+
+  for (const std::string format : {"perfetto", "kineto", "otlp", "pprof", "xspace"}) {
+    INFO(format);
+    const Result result = folder.Run("convert empty.pitot --to " + format + " -o out");
+    CHECK(result.exit_code == 1);
+    CHECK(result.err.find("empty.pitot has no ") != std::string::npos);
+  }
+  CHECK(folder.Run("convert theirs.json --to otlp").exit_code == 1);
+  CHECK(folder.Run("convert theirs.json --to pprof").exit_code == 0);
+}
+
+TEST_CASE("a trace of PyTorch's profiler that is converted to itself gives the same tables", "[cli]") {
+  const Folder folder;
+  folder.Write("theirs.json", kTheirs);
+
+  CHECK(folder.Run("convert theirs.json --to kineto -o ours.json").exit_code == 0);
+
+  for (const std::string by : {"op --group-by-shape", "kernel --group-by-shape", "scope", "call", "layer"}) {
+    INFO(by);
+    const Result theirs = folder.Run("top --json --by " + by + " theirs.json");
+    CHECK(theirs.exit_code == 0);
+    CHECK(folder.Run("top --json --by " + by + " ours.json").out == theirs.out);
+  }
+}
+
+}  // namespace

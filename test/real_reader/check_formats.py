@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares what programs by others find in converted files with what a dump has.
+
+`pitot convert` makes the file; a reader from tools/readers opens it, and must find exactly the recorded rows. The formats are
+pprof (`go tool pprof`), kineto-hta (Holistic Trace Analysis), kineto-tensorboard (PyTorch's plug-in), kineto-perfetto (Perfetto's
+importer of JSON), xspace (XProf), otlp (OpenTelemetry's messages) and otlp-collector (rotel, which forwards them). Exit: 0 equal,
+1 different, 77 a reader is not installed.
+"""
+
+import argparse
+import collections
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tools/perfetto_reader"))
+import rotel  # noqa: E402
+from check_incident import Differences, expected_rows  # noqa: E402
+
+
+class ReaderMissing(Exception):
+    pass
+
+
+class Files:
+    """The dump's rows, and its conversions."""
+
+    def __init__(self, args, folder):
+        self.args, self.folder = args, folder
+        self.rows = expected_rows(args.expected_rows, args.dump)
+
+    def convert(self, to, name, *options):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run([self.args.pitot, "convert", self.args.dump, "--to", to, "-o", path, *options], check=True,
+                       capture_output=True)
+        return path
+
+    def top(self, by):
+        out = subprocess.run([self.args.pitot, "top", "--by", by, "--json", self.args.dump], capture_output=True, text=True)
+        return json.loads(out.stdout)
+
+    def program(self, reader, name):
+        path = self.args.readers / reader / "bin" / name
+        if not path.exists():
+            raise ReaderMissing(f"{reader} is not installed: run tools/readers {reader}")
+        return path
+
+    def ask(self, reader, path, *options):
+        """What the reader's own program in this folder found."""
+        script = pathlib.Path(__file__).parent / f"read_{reader}.py"
+        out = subprocess.run([self.program(reader, "python"), script, path, *options], check=True, capture_output=True, text=True,
+                             cwd=self.folder)
+        return json.loads(out.stdout.splitlines()[-1])
+
+    def work(self):
+        """Kernels, copies and sets by the names that PyTorch's profiler gives them: number and microseconds."""
+        sums = collections.defaultdict(lambda: [0, 0.0])
+        for _, _, _, duration, shown, *_ in self.rows["gpu"]:
+            name = kineto_name(shown)
+            if name is not None:
+                sums[name][0] += 1
+                sums[name][1] += int(duration) / 1000
+        return {(name, count, round(us, 3)) for name, (count, us) in sums.items()}
+
+
+def kineto_name(shown):
+    if shown.startswith("memcpy "):
+        kind, comma, places = shown.removeprefix("memcpy ").rpartition(", ")
+        origin, _, target = places.partition(" to ")
+        letters = ["D" if place == "device" else "H" for place in (origin, target)]
+        return f"Memcpy {kind if comma else 'to'.join(letters)} ({origin.capitalize()} -> {target.capitalize()})"
+    if shown.startswith("memset "):
+        return f"Memset ({shown.removeprefix('memset ').capitalize()})"
+    return None if re.fullmatch(r"graph \d+", shown) else shown
+
+
+def triples(rows):
+    return {(name, count, round(us, 3)) for name, count, us in rows}
+
+
+def check_pprof(files, differences):
+    go, path = files.program("go", "go"), files.convert("pprof", "profile.pb.gz", "--compress")
+
+    def top(sample):
+        out = subprocess.run([go, "tool", "pprof", "-top", "-unit=ns", "-nodecount=1000000", "-nodefraction=0",
+                              f"-sample_index={sample}", path], check=True, capture_output=True, text=True).stdout
+        rows = re.findall(r"^ *(\d+)(?:ns)? +[\d.]+% +[\d.]+% +(\d+)(?:ns)? +[\d.]+% +(.*)$", out, re.M)
+        total = int(re.search(r"Total samples = (\d+)(?:ns)?", out).group(1)) if "Total samples" in out else 0
+        return total, {name: (int(flat), int(cum)) for flat, cum, name in rows}
+
+    scopes, kernels, requests = files.top("scope"), files.top("kernel"), files.top("request")
+    total, found = top("host")
+    differences.compare("host time by scope", {(r["name"], r["self_cpu_ns"], r["cpu_total_ns"]) for r in scopes["rows"]
+                                               if r["cpu_total_ns"]}, {(name, *ns) for name, ns in found.items()})
+    differences.compare("host time", [scopes["totals"]["self_cpu_ns"]], [total])
+    differences.compare("waits", [scopes["totals"]["self_wait_ns"]], [top("wait")[0]])
+    total, found = top("gpu")
+    differences.compare("GPU time by kernel", {(r["name"], r["self_gpu_ns"]) for r in kernels["rows"]},
+                        {(name, flat) for name, (flat, _) in found.items() if flat})
+    differences.compare("GPU time by scope", {(r["name"], r["gpu_total_ns"]) for r in scopes["rows"] if r["gpu_total_ns"]},
+                        {(name, cum) for name, (flat, cum) in found.items() if not flat})
+    differences.compare("GPU time", [kernels["totals"]["self_gpu_ns"]], [total])
+    total, found = top("request_gpu")
+    differences.compare("GPU time by request", {(r["name"], r["self_gpu_ns"]) for r in requests["rows"] if r["self_gpu_ns"]},
+                        {(name, flat) for name, (flat, _) in found.items() if flat})
+    differences.compare("GPU time of requests", [requests["totals"]["self_gpu_ns"]], [total])
+    tags = subprocess.run([go, "tool", "pprof", "-tags", "-sample_index=host", path], check=True, capture_output=True,
+                          text=True).stdout
+    threads = re.findall(r"\(.*%\): (.*)", tags.partition(" thread: ")[2].partition("\n\n")[0])
+    busy = {tid for tid, *_ in files.rows["slice"]}
+    differences.compare("threads", {name for tid, name in files.rows["thread"] if tid in busy}, threads)
+
+
+def check_hta(files, differences):
+    path = files.convert("kineto", "trace.json")
+    found = files.ask("hta", path)
+    differences.compare("work of GPUs", files.work(), triples(found["work"]))
+    differences.compare("launches", {(call, int(delay)) for call, delay in delays(files)},
+                        {(call, round(delay * 1000)) for call, delay in found["delays"]})
+    # HTA would take whole graphs for kernels.
+    if files.work() and not any(kineto_name(row[4]) is None for row in files.rows["gpu"]):
+        out = subprocess.run([files.args.pitot, "analyze", "--compat", "hta", "--only", "a01", "--json", files.args.dump],
+                             capture_output=True, text=True)
+        measures = json.loads(out.stdout)["analyzers"][0]["measures"]
+        differences.compare("temporal breakdown", {(m["name"].removesuffix("_time"), m["value"]) for m in measures
+                                                   if m["subject"] == "all"},
+                            {(name, us * 1000) for name, us in files.ask("hta", path, "--breakdown").items()})
+
+
+def delays(files):
+    """Calls that caused one piece of work: their number, and the time from the call's end to the work's begin."""
+    ends = {(name, ts): int(ts) + max(int(dur), 0) for _, ts, dur, name, _ in files.rows["call"]}
+    numbers = {(name, ts): i + 1 for i, (_, ts, _, name, _) in enumerate(files.rows["call"])}
+    single = collections.Counter((name, ts) for name, ts, _, _ in files.rows["launch"])
+    for name, ts, _, begin in files.rows["launch"]:
+        if name == "cudaLaunchKernel" and single[(name, ts)] == 1:
+            yield numbers[(name, ts)], max(int(begin) - ends[(name, ts)], 0)
+
+
+def check_tensorboard(files, differences):
+    found = files.ask("tensorboard", files.convert("kineto", "host_1.1700000000000.pt.trace.json.gz", "--compress"))
+    kernels = {row for row in files.work() if not row[0].startswith("Mem")}
+    differences.compare("kernels", {(name, count, round(us)) for name, count, us in kernels},
+                        {(name, count, round(us)) for name, count, us in found["kernels"]})
+    operators = collections.Counter(row["name"] for row in files.top("op")["rows"] for _ in range(row["calls"])
+                                    if not row["name"].startswith("("))
+    differences.compare("operators", operators.items(), [tuple(row) for row in found["operators"]])
+    views = {"Overview", "Operator", "Trace"} | ({"Kernel"} if kernels else set())
+    differences.compare("views", views, set(found["views"]) - {"Memory"})
+
+
+def check_perfetto(files, differences):
+    if not (ROOT / "build/perfetto-venv").exists():
+        raise ReaderMissing("Perfetto is not installed: run tools/perfetto_reader/perfetto_wheel.py")
+    from perfetto_query import PerfettoReader
+    with PerfettoReader(files.convert("kineto", "trace.json")) as reader:
+        problems = [row for row in reader.stats() if "json" in row[0]]
+        print(f"import problems: {problems or 'none'}")
+        differences.count += bool(problems)
+        found = reader.query("select name, count(), sum(dur) from slice where category in ('kernel', 'gpu_memcpy', 'gpu_memset') "
+                             "group by name")
+        differences.compare("work of GPUs", files.work(), {(name, count, round(ns / 1000, 3)) for name, count, ns in found})
+        arrows = reader.query("""select out.name, work.ts - out.ts from flow join slice out on slice_out = out.id
+            join slice work on slice_in = work.id""")
+        differences.compare("arrows", [(call, int(at) - int(ts)) for call, ts, _, at in files.rows["caused"]],
+                            [tuple(row) for row in arrows])
+
+
+def check_xspace(files, differences):
+    found = files.ask("xprof", files.convert("xspace", "plugins/profile/run/host.xplane.pb"))
+    kernels = {row for row in files.work() if not row[0].startswith("Mem")}
+    differences.compare("kernels", kernels, triples(found["kernels"]))
+    differences.compare("work on lines", collections.Counter((gpu.split()[1], stream.split()[1])
+                                                             for gpu, stream, *_ in files.rows["gpu"]).items(),
+                        [((gpu, stream), count) for gpu, stream, count in found["lines"]])
+    differences.compare("steps", [len(files.rows["batch"])], [found["steps"]])
+
+
+def check_otlp(files, differences):
+    compare_spans(files, differences, files.convert("otlp", "trace.otlp.pb"))
+
+
+def check_collector(files, differences):
+    agents = list(files.args.readers.glob("rotel/lib/*/site-packages/rotel/rotel-agent"))
+    if not agents:
+        raise ReaderMissing("rotel is not installed: run tools/readers rotel")
+    path = files.convert("otlp", "trace.otlp.pb")
+    status, body = rotel.forwarded(agents[0], path.read_bytes())
+    differences.compare("answers", [200], [status])
+    path.write_bytes(body)
+    compare_spans(files, differences, path)
+
+
+def compare_spans(files, differences, path):
+    found = files.ask("otlp", path)
+    differences.compare("unknown fields", [], found["unknown"])
+    # Spans have Unix time, and the rows the time since the machine's start.
+    origin = min(row[2] for row in found["requests"]) - min(int(row[1]) for row in files.rows["request"])
+    differences.compare("requests", [(route, id_, int(ts) + origin, int(dur))
+                                     for route, ts, dur, id_, _ in files.rows["request"] if int(dur) >= 0],
+                        [tuple(row) for row in found["requests"]])
+    differences.compare("stages", [(id_, name, int(ts) + origin, int(dur))
+                                   for id_, ts, dur, name in files.rows["stage"] if int(dur) >= 0],
+                        [tuple(row) for row in found["stages"]])
+    differences.compare("batches", [(int(ts) + origin, int(dur), int(n))
+                                    for _, ts, dur, n in files.rows["batch"] if int(dur) >= 0],
+                        [tuple(row) for row in found["batches"]])
+    differences.compare("links of batches", [len(files.rows["joined"]) + len(files.rows["arrow"])], [found["links"]])
+
+
+CHECKS = {"pprof": check_pprof, "kineto-hta": check_hta, "kineto-tensorboard": check_tensorboard,
+          "kineto-perfetto": check_perfetto, "xspace": check_xspace, "otlp": check_otlp, "otlp-collector": check_collector}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dump", type=pathlib.Path)
+    parser.add_argument("--format", action="append", choices=CHECKS, help="by default all")
+    parser.add_argument("--pitot", type=pathlib.Path, default=ROOT / "build/release/bin/pitot")
+    parser.add_argument("--expected-rows", type=pathlib.Path, default=ROOT / "build/release/bin/pitot_expected_rows")
+    parser.add_argument("--readers", type=pathlib.Path, default=ROOT / "build/readers", help="as tools/readers installs them")
+    args = parser.parse_args()
+    args.readers, args.pitot, args.dump = args.readers.resolve(), args.pitot.resolve(), args.dump.resolve()
+    different = missing = 0
+    for name in args.format or CHECKS:
+        print(f"-- {name}")
+        with tempfile.TemporaryDirectory() as folder:
+            differences = Differences()
+            try:
+                CHECKS[name](Files(args, pathlib.Path(folder)), differences)
+            except ReaderMissing as problem:
+                print(problem)
+                missing += 1
+            different += differences.count
+    print("equal" if different == 0 else f"{different} kinds of rows differ")
+    return 1 if different else 77 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
