@@ -9,6 +9,7 @@
 #include "analyze/blame/walk_waits.h"
 #include "analyze/facts/host_work.h"
 #include "model/flatten.h"
+#include "model/graph_work.h"
 #include "model/losses.h"
 
 namespace pitot::top {
@@ -356,7 +357,7 @@ void Nest::CountOperations(uint32_t event) {
 
 // Whether it is a kernel whose operations its operators would have told.
 bool Nest::IsOfOperators(uint32_t gpu_row) const {
-  return trace_.gpu.kind[gpu_row] == GpuKind::kKernel && trace_.gpu.graph[gpu_row] == 0 &&
+  return trace_.gpu.kind[gpu_row] == GpuKind::kKernel && !model::IsOfGraph(trace_, gpu_row) &&
          trace_.gpu.scope_path[gpu_row] == 0 && IsInWindow(trace_, gpu_row);
 }
 
@@ -497,7 +498,7 @@ uint32_t Nest::RowOutside(uint32_t gpu_row) {
     return rows_.Of("(compiled: " + std::string(fused.empty() ? "no operator" : fused) + ")");
   // Work of a graph belongs to the place of its capture, not to its launch. That place is unknown where nodes are not
   // recorded, and always for copies, sets and whole graphs.
-  if (!is_captured && (trace_.gpu.graph[gpu_row] != 0 || kind == GpuKind::kGraph))
+  if (!is_captured && model::IsOfGraph(trace_, gpu_row))
     return rows_.Of(is_by_operator ? "(CUDA graph: operators unknown)" : "(CUDA graph: scopes unknown)");
   if (!is_captured && !AreEventsKnown(call))
     return rows_.Of(is_by_operator ? "(operators not recorded)" : "(scopes not recorded)");
