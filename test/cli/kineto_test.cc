@@ -227,3 +227,14 @@ TEST_CASE("analyze prints no rows of GPUs for a trace without any, and --json ke
   }
   CHECK(folder.Run("analyze host.json --only a01 --json").out.find("\"compute\"") != std::string::npos);
 }
+
+TEST_CASE("info says that ranks in one file were kept apart", "[cli]") {
+  const Folder folder;
+  folder.Write("two.json", kTrace + "\n" + kTrace);
+
+  const Result info = folder.Run("info two.json");
+  CHECK(info.exit_code == 0);
+  CHECK(info.err.find("2 documents were read: it goes on after its end") != std::string::npos);
+  CHECK(info.err.find("2 processes are in the file and were kept apart") != std::string::npos);
+  CHECK(json::parse(folder.Run("info --json two.json").out)["json"]["processes"] == 2);
+}
