@@ -228,6 +228,20 @@ TEST_CASE("analyze prints no rows of GPUs for a trace without any, and --json ke
   CHECK(folder.Run("analyze host.json --only a01 --json").out.find("\"compute\"") != std::string::npos);
 }
 
+TEST_CASE("diff shows a Python function whose line changed in one row", "[cli]") {
+  const Folder folder;
+  const auto trace_of = [](const std::string& line) {
+    return R"([{"ph":"X","cat":"python_function","name":"torch/nn/module.py()" + line +
+           R"(): _call_impl","pid":10,"tid":11,"ts":1000,"dur":100}])";
+  };
+  folder.Write("before.json", trace_of("1743"));
+  folder.Write("after.json", trace_of("1755"));
+
+  const std::string text = folder.Run("diff before.json after.json").out;
+  CHECK(text.find("torch/nn/module.py(1755): _call_impl") != std::string::npos);
+  CHECK(text.find("was line 1743") != std::string::npos);
+}
+
 TEST_CASE("info says that ranks in one file were kept apart", "[cli]") {
   const Folder folder;
   folder.Write("two.json", kTrace + "\n" + kTrace);
