@@ -228,6 +228,18 @@ TEST_CASE("analyze prints no rows of GPUs for a trace without any, and --json ke
   CHECK(folder.Run("analyze host.json --only a01 --json").out.find("\"compute\"") != std::string::npos);
 }
 
+TEST_CASE("top has PyTorch's Self CPU, which is without calls", "[cli]") {
+  const Folder folder;
+  folder.Write("trace.json", kTrace);
+
+  const json row = json::parse(folder.Run("top --json trace.json").out)["rows"][0];
+  CHECK(row["self_cpu_ns"] == 40000);
+  CHECK(row["self_no_calls_ns"] == 35000);
+  CHECK(folder.Run("top trace.json --width 0").out.find("no calls") != std::string::npos);
+  CHECK(folder.Run("top trace.json --sort \"Self no calls\"").exit_code == 0);
+  CHECK(json::parse(folder.Run("top --by call --json trace.json").out)["rows"][0]["self_no_calls_ns"].is_null());
+}
+
 TEST_CASE("diff shows a Python function whose line changed in one row", "[cli]") {
   const Folder folder;
   const auto trace_of = [](const std::string& line) {
