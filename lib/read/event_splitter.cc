@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace pitot::read {
 namespace {
@@ -90,6 +91,7 @@ EventSplitter::Piece EventSplitter::SkipToEvent() {
     if (at_ == end_) {
       if (!Fill()) return Cut("it is not JSON between its events");
     } else if (IsEventAhead(1)) {
+      is_broken_ = true;
       return Piece::kBroken;
     } else {
       ++at_;
@@ -152,6 +154,10 @@ EventSplitter::Piece EventSplitter::NextEvent() {
     }
     if (c == 0) return Cut("it ends in the middle of its events");
     if (c == '}' || c == ':') return SkipToEvent();
+    if (std::exchange(is_broken_, false) && IsAhead(0, kDocumentKey)) {
+      place_ = Place::kStart;
+      return Piece::kDocument;
+    }
     is_event_ = true;
     const bool is_whole = TakeValue();
     is_event_ = false;
@@ -196,7 +202,7 @@ bool EventSplitter::TakeValue() {
   return is_whole;
 }
 
-bool EventSplitter::IsEventAhead(size_t ahead) {
+bool EventSplitter::IsAhead(size_t ahead, std::string_view key) {
   const size_t most = ahead + kMostSpaces;
   const auto next = [&] {
     for (; ahead < most; ++ahead) {
@@ -208,11 +214,10 @@ bool EventSplitter::IsEventAhead(size_t ahead) {
   if (next() != '{') return false;
   ++ahead;
   if (next() != '"') return false;
-  constexpr std::string_view kFirst = "\"ph\"";
-  while (end_ - at_ < ahead + kFirst.size()) {
+  while (end_ - at_ < ahead + key.size()) {
     if (!Fill()) return false;
   }
-  return std::string_view(&buffer_[at_ + ahead], kFirst.size()) == kFirst;
+  return std::string_view(&buffer_[at_ + ahead], key.size()) == key;
 }
 
 bool EventSplitter::BeginsLine() const {

@@ -31,7 +31,7 @@ class EventSplitter {
     kTooDeep,        // a kEvent that is nested more than kMaxDepth deep
     kTooDeepMember,  // a kMember that is nested more than kMaxDepth deep
     kBroken,         // an event, or text between events, that does not end before the next event
-    kDocument,       // another document begins, after one with events
+    kDocument,       // another document begins, after one with events or within a broken one
     kEnd,            // the text ended with its JSON
     kCut,            // the text ended too early: see `problem`
     kNoTrace,        // neither an object nor a list
@@ -54,6 +54,7 @@ class EventSplitter {
  private:
   enum class Place { kStart, kMembers, kEvents, kOver };
   static constexpr size_t kReadBytes = 1 << 20;
+  static constexpr std::string_view kDocumentKey = "\"schemaVersion\"";  // the first one of PyTorch's
 
   Piece Step();  // or kAgain
   Piece NextMember();
@@ -72,8 +73,10 @@ class EventSplitter {
   bool TakeValue();
   bool TakeNested();  // a string, a list or an object; also true if it is broken
   bool TakeScalar();
-  // Whether spaces and an event begin at at_ + `ahead`.
-  bool IsEventAhead(size_t ahead);
+  // Whether spaces, and an event or another document, begin at at_ + `ahead`.
+  bool IsEventAhead(size_t ahead) { return IsAhead(ahead, "\"ph\"") || IsAhead(ahead, kDocumentKey); }
+  // Whether spaces and an object that begins with `key` do.
+  bool IsAhead(size_t ahead, std::string_view key);
   // Whether only spaces are between at_ and the begin of its line.
   bool BeginsLine() const;
 

@@ -140,6 +140,16 @@ TEST_CASE("an event that does not end costs one event", "[splitter]") {
   CHECK(Split("[" + whole + "]") == Pieces{whole});
 }
 
+TEST_CASE("a document that was cut ends where the next one begins", "[splitter]") {
+  const std::string next = "\n{\n  \"schemaVersion\": 1, \"traceEvents\": [{\"a\": 1}]}";
+  const Pieces expected = {"{\"b\":2}", "broken", "document", "schemaVersion=1", "{\"a\": 1}"};
+
+  for (const char* const cut : {"{\"name\": \"c", "{\"name\": \"c\", \"args\": {"}) {
+    for (const size_t step : {SIZE_MAX, size_t{1}})
+      CHECK(Split("{\"traceEvents\": [{\"b\":2}," + std::string(cut) + next, step) == expected);
+  }
+}
+
 TEST_CASE("many empty lines in a name take no time", "[splitter]") {
   const std::string lines = "[{\"name\": \"" + std::string(8 << 20, '\n') + "\"}]";
 
