@@ -136,6 +136,7 @@ TEST_CASE("an event that does not end costs one event", "[splitter]") {
           Pieces{"{\"name\": \"a\"}", "broken", next.substr(1)});
   }
   // Lines within a name, and objects within arguments, begin no event.
+  CHECK(Split("[{\"args\": {\"ph\": 7}}]") == Pieces{"{\"args\": {\"ph\": 7}}"});
   const std::string whole = "{\"name\": \"a\n{b\", \"args\": {\n{\"p\": 1}}}";
   CHECK(Split("[" + whole + "]") == Pieces{whole});
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "pitot/model/classes.h"
 #include "read/kineto_json.h"
 
 namespace {
@@ -179,6 +180,18 @@ TEST_CASE("Python's own functions have no address in their names", "[kineto]") {
   CHECK(name_of("<function f at 0x7F00> <g at 0x12>") == "<function f> <g>");
   CHECK(name_of("<built-in function at 0x") == "<built-in function");
   CHECK(name_of("a.py(12): meet at 0x7f") == "a.py(12): meet at 0x7f");
+}
+
+TEST_CASE("functions of Python are no scopes of the host, with a file or without", "[kineto]") {
+  for (const char* const name : {"a.py(12): f", "<built-in function len>", "nn.Module: Linear_0"}) {
+    INFO(name);
+    const auto is_python = [&](const char* category) {
+      const Trace trace = ParseEvents(OnCpu(category, name, "1", "2")).trace;
+      return pitot::model::IntervalSets(trace).Host(pitot::model::HostClass::kScope).empty();
+    };
+    CHECK(is_python("python_function"));
+    CHECK(is_python("user_annotation") == (name[0] == 'a'));
+  }
 }
 
 TEST_CASE("paths of Windows are read as they are written, although their backslashes are not escaped", "[kineto]") {
