@@ -54,8 +54,32 @@ inline constexpr std::string_view kBlockingSuffix = " (blocking)";
 // Ends the name of a call that asks for a kernel, or about one, and took long: it loaded the code first.
 inline constexpr std::string_view kLoadingSuffix = " (loading)";
 
-// For the runtime's and the driver's API of CUDA and HIP, nvrtc, and OpenCL: "cudaStreamSynchronize", "cuMemFree_v2",
-// "clEnqueueNDRangeKernel", "clEnqueueReadBuffer (blocking)". Copies of pageable memory also wait.
+// Whether a call launches a graph of work: "cudaGraphLaunch", "hipGraphLaunch", SYCL's "urEnqueueCommandBufferExp".
+constexpr bool IsGraphLaunch(std::string_view call) {
+  const auto has = [call](std::string_view part) { return call.find(part) != std::string_view::npos; };
+  return has("GraphLaunch") || has("EnqueueCommandBuffer") || has("CommandBufferEnqueue");
+}
+
+// For SYCL's Unified Runtime and Level Zero, by their specifications: "urEnqueueKernelLaunch",
+// "zeCommandListAppendMemoryCopy". `name` is without "ur" or "ze".
+constexpr CallClass IntelCallClassOf(std::string_view name) {
+  const auto has = [name](auto... part) { return ((name.find(part) != std::string_view::npos) || ...); };
+  if (has("HostSynchronize", "QueueSynchronize", "QueueFinish") || name == "EventWait") return CallClass::kSync;
+  if (IsGraphLaunch(name) || has("KernelLaunch", "LaunchKernel", "LaunchCooperativeKernel", "LaunchMultiple"))
+    return has("CommandBufferAppend") ? CallClass::kOther : CallClass::kLaunch;
+  if (has("EnqueueUSMMemcpy", "EnqueueUSMFill", "EnqueueUSMMemcpy2D", "EnqueueMemBufferRead", "EnqueueMemBufferWrite",
+          "EnqueueMemBufferCopy", "EnqueueMemBufferFill", "AppendMemoryCopy", "AppendMemoryFill"))
+    return CallClass::kCopy;
+  if (name.starts_with("Enqueue") || has("ExecuteCommandLists", "ListAppend")) return CallClass::kEnqueue;
+  if (has("ProgramBuild", "ProgramCompile", "ProgramLink", "ModuleCreate", "ModuleDynamicLink"))
+    return CallClass::kCompile;
+  if (has("USMDeviceAlloc", "USMHostAlloc", "USMSharedAlloc", "USMFree", "MemAlloc", "MemFree", "MemBufferCreate"))
+    return CallClass::kAlloc;
+  return CallClass::kOther;
+}
+
+// For the runtime's and the driver's API of CUDA and HIP, nvrtc, OpenCL, SYCL and Level Zero: "cudaStreamSynchronize",
+// "cuMemFree_v2", "clEnqueueNDRangeKernel", "clEnqueueReadBuffer (blocking)". Copies of pageable memory also wait.
 constexpr CallClass CallClassOf(std::string_view call) {
   const std::string_view name = WithoutVendor(call);
   const auto has = [call](auto... part) { return ((call.find(part) != std::string_view::npos) || ...); };
@@ -74,6 +98,7 @@ constexpr CallClass CallClassOf(std::string_view call) {
     if (begins("CreateBuffer", "CreateImage", "SVMAlloc", "SVMFree", "ReleaseMemObject")) return CallClass::kAlloc;
     return CallClass::kOther;
   }
+  if (call.starts_with("ur") || call.starts_with("ze")) return IntelCallClassOf(call.substr(2));
   if (has("nvrtcCompile", "LinkComplete", "nvPTXCompiler")) return CallClass::kCompile;
   // With lazy loading a kernel's code may also be loaded by the call that asks for it.
   if (has("ModuleLoad", "LibraryLoad", "FuncLoad", "ModuleGetFunction", "LibraryGetKernel", "KernelGetFunction"))

@@ -90,10 +90,11 @@ class Names {
   }
 
  private:
-  // Names outside of C++ ("memcpy HtoD, pageable to device") stay as they are; "and 2 more" is kept.
+  // Names outside of C++ ("memcpy HtoD, pageable to device", "file.py(12): function") stay as they are; "and 2 more" is
+  // kept.
   static std::string Brief(const std::string& name) {
     const size_t more = std::min(name.rfind(" and "), name.size());
-    if (name.find_first_of("<(") >= more) return name;
+    if (name.find_first_of("<(") >= more || name.find("): ") != std::string::npos) return name;
     const bool has_more = absl::EndsWith(name, " more");
     return model::BriefName(has_more ? name.substr(0, more) : name) + (has_more ? name.substr(more) : "");
   }

@@ -41,6 +41,7 @@ const std::map<std::string, TopBy> kBys = {{"op", TopBy::kOperator}, {"kernel", 
 // As the fields of --json, without the unit.
 const std::map<std::string, TopSort> kSorts = {{"self_cpu", TopSort::kSelfCpu},
                                                {"self_wait", TopSort::kSelfWait},
+                                               {"self_no_calls", TopSort::kSelfNoCalls},
                                                {"cpu_total", TopSort::kCpuTotal},
                                                {"cpu_avg", TopSort::kCpuAverage},
                                                {"cpu_p50", TopSort::kCpuP50},
@@ -134,6 +135,8 @@ class ColumnMaker {
     AddName();
     AddShape();
     if (!is_kernel_) AddSelfCpu();
+    if (HasCalls() && !is_brief_)
+      AddExtra("Self", "no calls", [](const TopRow& row) { return Time(row.self_no_calls_ns); });
     if (table_.wait_ns != 0 && !is_brief_)
       AddExtra("Self", "waiting", [](const TopRow& row) { return Time(row.self_wait_ns); });
     if (!is_kernel_ && !is_request_) AddCpu();
@@ -161,6 +164,13 @@ class ColumnMaker {
   template <class Cell> void AddExtra(const char* above, const char* title, const Cell& cell) {
     Add(above, title, cell);
     columns_.back().is_extra = true;
+  }
+  // Whether calls take time of operators.
+  bool HasCalls() const {
+    return is_host_ && table_.by != TopBy::kLayer &&
+           std::any_of(table_.rows.begin(), table_.rows.end(), [](const TopRow& row) {
+             return row.self_no_calls_ns != 0 && row.self_no_calls_ns != row.self_cpu_ns;
+           });
   }
   bool HasShapes() const {
     return std::any_of(table_.rows.begin(), table_.rows.begin() + static_cast<int64_t>(shown_),
@@ -373,6 +383,7 @@ void AddJson(const TopRow& row, TopBy by, ordered_json* one) {
 
 std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
   const auto wait = [&](int64_t ns) { return table.by == TopBy::kRequest ? ordered_json() : ordered_json(ns); };
+  const bool has_no_calls = table.by == TopBy::kOperator || table.by == TopBy::kScope;
   ordered_json rows = ordered_json::array();
   for (size_t i = 0; i < shown; ++i) {
     const TopRow& row = table.rows[i];
@@ -389,6 +400,7 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
                 {"flops", row.flops},
                 {"self_cpu_ns", row.self_cpu_ns},
                 {"self_wait_ns", wait(row.self_wait_ns)},
+                {"self_no_calls_ns", has_no_calls ? ordered_json(row.self_no_calls_ns) : ordered_json()},
                 {"cpu_total_ns", row.cpu_total_ns},
                 {"cpu_avg_ns", Ns(row.CpuAverageNs())},
                 {"cpu_p50_ns", Ns(row.cpu_p50_ns)},
@@ -473,6 +485,7 @@ bool TakeOptions(const TopArguments& arguments, TopOptions* options) {
   options->by = arguments.by.has_value() ? kBys.at(*arguments.by) : TopBy::kOperator;
   options->groups_by_shape = arguments.groups_by_shape;
   options->finds_roofs = options->by == TopBy::kLayer;
+  options->finds_no_calls = true;
   options->peak_flop_per_s = arguments.peaks.tflops * 1e12;
   options->peak_bytes_per_s = arguments.peaks.gigabytes * 1e9;
   if (!arguments.sort.empty()) options->sort = kSorts.at(arguments.sort);

@@ -9,6 +9,7 @@
 
 #include "base/call_class.h"
 #include "model/kernel_name.h"
+#include "model/python_function.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace model {
@@ -16,12 +17,6 @@ namespace {
 
 bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 bool Begins(std::string_view text, std::string_view with) { return text.substr(0, with.size()) == with; }
-
-// In traces of PyTorch's profiler: "folder/file.py(12): function".
-bool IsPythonFunction(const Trace& trace, const SiteRow& site) {
-  const std::string_view name = trace.strings[site.name], file = trace.strings[site.file];
-  return !file.empty() && Begins(name, file) && name.substr(file.size(), 1) == "(";
-}
 
 // Parts of the plain names of kernels that move data between GPUs.
 constexpr std::string_view kCommunication[] = {

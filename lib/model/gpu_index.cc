@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/call_class.h"
+#include "model/graph_work.h"
 #include "model/losses.h"
 #include "model/recorded.h"
 #include "pitot/model/classes.h"
@@ -248,7 +249,7 @@ WaitingCalls::WaitingCalls(const Trace& trace) : waits_(trace.calls.size()) {
   }
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
     // A graph's launch does not wait for the copies in it.
-    if (trace.gpu.call[row] != kNone && trace.gpu.graph[row] == 0 && IsPageableCopy(trace, row))
+    if (trace.gpu.call[row] != kNone && IsPageableCopy(trace, row) && !IsOfGraph(trace, row))
       waits_[trace.gpu.call[row]] = true;
   }
 }

@@ -175,7 +175,11 @@ std::string BriefName(std::string_view full) {
   return brief.empty() ? std::string(full) : brief;
 }
 
-std::string ShortName(std::string_view brief, size_t most) { return base::CutMiddle(brief, most); }
+std::string ShortName(std::string_view brief, size_t most) {
+  // Python's own functions say first what they are.
+  const bool is_builtin = brief.starts_with("<built-in ");
+  return is_builtin ? base::Cut(brief, most) : base::CutMiddle(brief, most);
+}
 
 std::string ActivityName(const Trace& trace, uint32_t gpu_row) {
   const model::GpuKind kind = trace.gpu.kind[gpu_row];

@@ -26,7 +26,8 @@ std::string ActivityName(const model::Trace& trace, uint32_t gpu_row);
 std::string BriefName(std::string_view full);
 
 // Cuts a brief name to `most` columns for a line of text. Cuts in the middle, because instantiations begin alike and
-// versions end alike. All output uses it, so that a search finds a name in the output of each command.
+// versions end alike; Python's "<built-in method linear of type object>" at its end. All output uses it, so that a
+// search finds a name in the output of each command.
 inline constexpr size_t kShortName = 36;
 std::string ShortName(std::string_view brief, size_t most = kShortName);
 

@@ -22,7 +22,14 @@ inline uint32_t ThreadsPerWarp(const DeviceRow& device) {
 // by the limits of warps, blocks, registers and shared memory. Registers are allocated to warps, in units of 256, from
 // each of four sub-partitions. Shared memory is allocated to blocks, in units of 128 bytes, with 1 KiB more for the
 // system. Devices before compute capability 8.0 (at most 96 KiB a multiprocessor) use units of 256 bytes and nothing
-// for the system. Not considered: clusters, a smaller carve-out of shared memory, and grids too small for the device.
+// for the system.
+//
+// AMD's compute units with waves of 64 (LLVM, AMDGPUBaseInfo.cpp: getMaxWorkGroupsPerCU, getVGPRAllocGranule,
+// getTotalNumVGPRs; "User Guide for AMDGPU Backend", granulated LDS size): four SIMDs; registers in units of 8 a
+// thread, or of 4 before CDNA 2; at most 16 blocks, but for those of a single wave; shared memory in units of 512
+// bytes.
+//
+// Not considered: clusters, a smaller carve-out of shared memory, and grids too small for the device.
 double TheoreticalOccupancyPercent(const DeviceRow& device, const KernelShape& shape);
 
 // What keeps a multiprocessor from holding more blocks.

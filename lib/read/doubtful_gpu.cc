@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/call_class.h"
+#include "model/graph_work.h"
 #include "pitot/model/index.h"
 #include "pitot/model/intervals.h"
 
@@ -207,7 +208,7 @@ class Doubter {
   void TakeWaitingCopies() {
     for (uint32_t row = 0; row < trace_.gpu.size(); ++row) {
       const uint32_t call = trace_.gpu.call[row];
-      if (call == kNone || trace_.gpu.graph[row] != 0 || doubts_[row] != Doubt::kNone) continue;
+      if (call == kNone || model::IsOfGraph(trace_, row) || doubts_[row] != Doubt::kNone) continue;
       const std::string_view name = trace_.strings[trace_.gpu.name[row]];
       if (trace_.gpu.kind[row] == model::GpuKind::kMemcpy && name.find("DtoH") != std::string_view::npos &&
           IsPageableCopy(trace_, row))

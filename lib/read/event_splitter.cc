@@ -4,12 +4,30 @@
 #include <string.h>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 namespace pitot::read {
 namespace {
 
 bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 bool EndsScalar(char c) { return c == ',' || c == ']' || c == '}' || IsSpace(c); }
+
+constexpr size_t kMostSpaces = 64;  // before an event
+
+// The characters at which a scan stops, in strings and outside. Zeros are behind the bytes read.
+using Stops = std::array<bool, 256>;
+constexpr Stops StopsAt(std::string_view characters) {
+  Stops stops = {};
+  stops[0] = true;
+  for (const char c : characters) stops[static_cast<unsigned char>(c)] = true;
+  return stops;
+}
+constexpr Stops kInString = StopsAt("\"\\\n"), kOutside = StopsAt("\"{}[]");
+const char* SkipTo(const Stops& stops, const char* at) {
+  while (!stops[static_cast<unsigned char>(*at)]) ++at;
+  return at;
+}
 
 }  // namespace
 
@@ -37,7 +55,8 @@ EventSplitter::Piece EventSplitter::Step() {
         return Piece::kNoTrace;
       }
       ++at_;
-      is_bare_ = has_events_ = first == '[';
+      is_bare_ = document_has_events_ = first == '[';
+      has_events_ |= is_bare_;
       place_ = is_bare_ ? Place::kEvents : Place::kMembers;
       return Piece::kAgain;
     }
@@ -56,6 +75,30 @@ EventSplitter::Piece EventSplitter::Over() {
   return *problem_ == 0 ? Piece::kEnd : Piece::kCut;
 }
 
+EventSplitter::Piece EventSplitter::EndDocument() {
+  begin_ = at_;
+  const char c = Peek();
+  if (c == 0 || !has_events_) return Over();
+  if ((c != '{' && c != '[') || !document_has_events_) return Cut("it goes on after its end, and not with a trace");
+  place_ = Place::kStart;
+  return Piece::kDocument;
+}
+
+EventSplitter::Piece EventSplitter::SkipToEvent() {
+  for (;;) {
+    begin_ = at_;
+    while (at_ < end_ && buffer_[at_] != '\n') ++at_;
+    if (at_ == end_) {
+      if (!Fill()) return Cut("it is not JSON between its events");
+    } else if (IsEventAhead(1)) {
+      is_broken_ = true;
+      return Piece::kBroken;
+    } else {
+      ++at_;
+    }
+  }
+}
+
 EventSplitter::Piece EventSplitter::Cut(const char* problem) {
   if (!source_->status().ok()) {
     problem_ = source_->status().message();
@@ -69,7 +112,10 @@ EventSplitter::Piece EventSplitter::NextMember() {
   for (;;) {
     begin_ = at_;
     const char c = Peek();
-    if (c == '}') return Over();
+    if (c == '}') {
+      ++at_;
+      return EndDocument();
+    }
     if (c == ',') {
       ++at_;
       continue;
@@ -83,7 +129,7 @@ EventSplitter::Piece EventSplitter::NextMember() {
     const char value = Peek();
     if (key_ == "traceEvents" && value == '[') {
       ++at_;
-      has_events_ = true;
+      has_events_ = document_has_events_ = true;
       place_ = Place::kEvents;
       return Piece::kAgain;
     }
@@ -102,14 +148,21 @@ EventSplitter::Piece EventSplitter::NextEvent() {
     }
     if (c == ']') {
       ++at_;
-      if (is_bare_) return Over();
+      if (is_bare_) return EndDocument();
       place_ = Place::kMembers;
       return Piece::kAgain;
     }
     if (c == 0) return Cut("it ends in the middle of its events");
-    if (c == '}' || c == ':') return Cut("it is not JSON between its events");
-    if (!TakeValue()) return Cut("it ends in the middle of an event");
-    return is_too_deep_ ? Piece::kTooDeep : Piece::kEvent;
+    if (c == '}' || c == ':') return SkipToEvent();
+    if (std::exchange(is_broken_, false) && IsAhead(0, kDocumentKey)) {
+      place_ = Place::kStart;
+      return Piece::kDocument;
+    }
+    is_event_ = true;
+    const bool is_whole = TakeValue();
+    is_event_ = false;
+    if (!is_whole) return Cut("it ends in the middle of an event");
+    return is_broken_ ? Piece::kBroken : is_too_deep_ ? Piece::kTooDeep : Piece::kEvent;
   }
 }
 
@@ -149,44 +202,65 @@ bool EventSplitter::TakeValue() {
   return is_whole;
 }
 
-bool EventSplitter::TakeNested() {
-  is_too_deep_ = false;
-  size_t depth = 0;
-  bool is_string = false, is_escaped = false;
-  for (;;) {
-    const char* at = buffer_.data() + at_;
-    const char* const end = buffer_.data() + end_;
-    while (at < end) {
-      if (is_escaped) {
-        is_escaped = false;
-        ++at;
-        continue;
-      }
-      if (is_string) {
-        while (at < end && *at != '"' && *at != '\\') ++at;
-        if (at == end) break;
-        is_escaped = *at == '\\';
-        is_string = is_escaped;
-      } else if (*at == '"') {
-        is_string = true;
-      } else if (*at == '{' || *at == '[') {
-        is_too_deep_ |= ++depth > kMaxDepth;
-      } else if (*at == '}' || *at == ']') {
-        --depth;
-      }
-      ++at;
-      if (depth == 0 && !is_string) {
-        at_ = static_cast<size_t>(at - buffer_.data());
-        return true;
-      }
+bool EventSplitter::IsAhead(size_t ahead, std::string_view key) {
+  const size_t most = ahead + kMostSpaces;
+  const auto next = [&] {
+    for (; ahead < most; ++ahead) {
+      if (at_ + ahead >= end_ && !Fill()) break;
+      if (!IsSpace(buffer_[at_ + ahead])) return buffer_[at_ + ahead];
     }
-    at_ = end_;
+    return '\0';
+  };
+  if (next() != '{') return false;
+  ++ahead;
+  if (next() != '"') return false;
+  while (end_ - at_ < ahead + key.size()) {
     if (!Fill()) return false;
+  }
+  return std::string_view(&buffer_[at_ + ahead], key.size()) == key;
+}
+
+bool EventSplitter::BeginsLine() const {
+  for (size_t at = at_; at > begin_ && at_ - at < kMostSpaces; --at) {
+    if (buffer_[at - 1] == '\n') return true;
+    if (!IsSpace(buffer_[at - 1])) return false;
+  }
+  return false;
+}
+
+bool EventSplitter::TakeNested() {
+  is_too_deep_ = is_broken_ = false;
+  size_t depth = 0;
+  bool is_string = false;
+  for (;;) {
+    const char* const at = SkipTo(is_string ? kInString : kOutside, buffer_.data() + at_);
+    at_ = static_cast<size_t>(at - buffer_.data());
+    if (at_ >= end_) {
+      at_ = end_;
+      if (!Fill()) return false;
+      continue;
+    }
+    const char c = *at;
+    if (is_string && c == '\\') {
+      if (end_ - at_ < 2 && !Fill()) return false;
+      ++at_;  // with the character that it escapes
+    } else if (c == '"') {
+      is_string = !is_string;
+    } else if (c == '{' || c == '[') {
+      if (c == '{' && depth != 0 && is_event_ && BeginsLine() && IsEventAhead(0)) return is_broken_ = true;
+      is_too_deep_ |= ++depth > kMaxDepth;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    } else if (c == '\n' && is_event_ && IsEventAhead(1)) {
+      return is_broken_ = true;
+    }
+    ++at_;
+    if (depth == 0 && !is_string) return true;
   }
 }
 
 bool EventSplitter::TakeScalar() {
-  is_too_deep_ = false;
+  is_too_deep_ = is_broken_ = false;
   for (;;) {
     while (at_ < end_ && !EndsScalar(buffer_[at_])) ++at_;
     if (at_ < end_) return at_ > begin_;

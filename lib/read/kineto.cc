@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pitot/read/kineto.h"
 
+#include <algorithm>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "base/columns.h"
@@ -40,6 +42,7 @@ class KinetoParser {
     // A list may hold other things. One named traceEvents is a trace, however damaged.
     if (splitter_.is_bare_list() && report_.events_bad == report_.events && (report_.events != 0 || !report_.complete))
       return Status(StatusCode::kInvalidArgument, ("it has no readable event: " + LossText()).c_str());
+    ++report_.documents;
     builder_.Finish(!report_.complete);
     if (report_.complete && report_.events_bad == 0 && !depth_was_exceeded_) return Status();
     return Status(StatusCode::kDataLoss, LossText().c_str());
@@ -50,8 +53,8 @@ class KinetoParser {
   std::string LossText() const {
     std::string problem = report_.complete ? "" : splitter_.problem();
     if (report_.events_bad != 0)
-      problem += (problem.empty() ? "" : "; ") + base::Plural(report_.events_bad, "event") + " of " +
-                 base::Count(report_.events) + " could not be read";
+      problem += (problem.empty() ? "" : "; ") + base::Plural(report_.events_bad, "event") + " made no sense, of " +
+                 base::Count(report_.events);
     if (!deep_member_.empty())
       problem += (problem.empty() ? "" : "; ") + ("its \"" + base::Cut(base::SanitizeText(deep_member_), 40)) +
                  "\" is left out";
@@ -60,17 +63,38 @@ class KinetoParser {
   }
   void Take(Piece piece) {
     if (piece == Piece::kMember) return TakeMember();
+    if (piece == Piece::kDocument) return BeginDocument();
+    if (piece == Piece::kBroken) return SkipBad();
     if (piece == Piece::kTooDeep || piece == Piece::kTooDeepMember) depth_was_exceeded_ = true;
     if (piece == Piece::kTooDeepMember) return void(deep_member_ = splitter_.key());
     if (piece == Piece::kTooDeep) return SkipBad();
     switch (decoder_.Event(splitter_.text(), splitter_.capacity(), &event_)) {
       case Decoded::kOk:
-        return builder_.Add(event_);
+        return Add();
       case Decoded::kNoJson:
         return SkipBad();
       case Decoded::kNotText:
         return TakeRepaired();
     }
+  }
+  void Add() {
+    report_.events_as_written += event_.is_as_written;
+    if (later_ns_ != 0 && event_.begin_ns && *event_.begin_ns > 0 && *event_.begin_ns < model::kMaxTimeNs)
+      *event_.begin_ns += later_ns_;
+    builder_.Add(event_);
+  }
+  // The times of each document are relative to its own base.
+  void BeginDocument() {
+    ++report_.documents;
+    if (!first_base_ns_) first_base_ns_ = 0;
+    later_ns_ = -*first_base_ns_;
+    builder_.BeginDocument();
+  }
+  void SetBaseTime(int64_t base_ns) {
+    constexpr int64_t kMost = model::kMaxTimeNs / 2;
+    base_ns = std::clamp(base_ns, -kMost, kMost);
+    if (!first_base_ns_) builder_.SetBaseTime(*(first_base_ns_ = base_ns));
+    later_ns_ = base_ns - *first_base_ns_;
   }
   void SkipBad() {
     ++report_.events;
@@ -85,12 +109,16 @@ class KinetoParser {
     repaired_.append(EventSplitter::kPaddingBytes, '\0');
     if (decoder_.Event({repaired_.data(), size}, repaired_.size(), &event_) != Decoded::kOk) return SkipBad();
     ++report_.events_not_text;
-    builder_.Add(event_);
+    Add();
   }
   void TakeMember() {
     const std::string_view key = splitter_.key();
     if (key == "deviceProperties") return builder_.AddDevices(decoder_.Devices(splitter_.text(), splitter_.capacity()));
-    if (key == "baseTimeNanoseconds") return builder_.SetBaseTime(ParseDecimal(splitter_.text(), 0).value_or(0));
+    if (key == "baseTimeNanoseconds") return SetBaseTime(ParseDecimal(splitter_.text(), 0).value_or(0));
+    if (key == "distributedInfo") {
+      if (const auto rank = decoder_.Rank(splitter_.text(), splitter_.capacity())) builder_.SetRank(*rank);
+      return;
+    }
     if (const auto value = decoder_.Scalar(splitter_.text())) builder_.AddAttribute(key, *value);
   }
 
@@ -100,6 +128,8 @@ class KinetoParser {
   KinetoEvent event_;
   ByteSource& source_;
   KinetoReport& report_;
+  std::optional<int64_t> first_base_ns_;
+  int64_t later_ns_ = 0;  // the base of the document being read, after the first one
   std::string repaired_;
   std::string deep_member_;  // the last member that was nested too deep
   bool depth_was_exceeded_ = false;
@@ -143,11 +173,17 @@ std::string KinetoReport::Problems() const {
     if (count == 0) return;
     problems += (problems.empty() ? "" : "; ") + base::Count(count) + what;
   };
-  add(events_bad, " events could not be read");
+  add(events_bad, " events made no sense");
   add(events_not_text, " were not UTF-8");
+  add(events_as_written, " had backslashes that are not escaped and were read as written");
+  if (!unknown_kinds.empty()) add(events_unknown, (" were of unknown kinds (" + unknown_kinds + ")").c_str());
+  if (documents > 1) add(documents, " documents were read: it goes on after its end");
+  add(processes > 1 ? processes : 0, " processes are in the file and were kept apart");
   add(times_out_of_range, " had a time before 0 or beyond 2^62 ns");
   add(durations_negative, " had a negative duration, taken as 0");
   add(correlations_shared, " calls had the correlation id of an earlier one");
+  add(correlations_mixed,
+      " of these are of another process: work may be given to the wrong rank; take one file for each");
   add(gpu_unlinked, " things that GPUs did have no call in the file");
   add(host_no_time, " events of threads had no time and were left out");
   add(gpu_no_time, " GPU records had no time and were set aside");

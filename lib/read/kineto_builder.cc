@@ -12,6 +12,7 @@
 #include "base/gpu_loss_reason.h"
 #include "base/text.h"
 #include "read/decimal.h"
+#include "read/kineto_names.h"
 #include "read/missing_work.h"
 
 namespace pitot::read {
@@ -24,48 +25,14 @@ namespace {
 
 constexpr size_t kMostAttributes = 100, kMostAttributeBytes = 1000;
 constexpr size_t kMostThreadNames = 1 << 20;
-constexpr size_t kMostNameBytes = 64 << 10;
 constexpr size_t kMostShapeBytes = 16 << 10;
+constexpr int64_t kNoProcess = -1;  // of waits that Intel's tools record
 constexpr int64_t kHourNs = 3'600'000'000'000;
+constexpr size_t kMostUnknownKinds = 5;
 constexpr size_t kMostLosses = 100;  // of records that were set aside; more become part of the first of their stream
-
-enum class Category { kOther, kOperator, kScope, kCall, kKernel, kMemcpy, kMemset, kSync, kOverhead };
-
-Category CategoryOf(const KinetoEvent& event) {
-  if (event.phase != "X") return Category::kOther;
-  static const std::unordered_map<std::string_view, Category> categories = {
-      {"cpu_op", Category::kOperator},       {"Operator", Category::kOperator}, {"user_annotation", Category::kScope},
-      {"python_function", Category::kScope}, {"cuda_runtime", Category::kCall}, {"cuda_driver", Category::kCall},
-      {"hip_runtime", Category::kCall},      {"Runtime", Category::kCall},      {"kernel", Category::kKernel},
-      {"Kernel", Category::kKernel},         {"gpu_memcpy", Category::kMemcpy}, {"Memcpy", Category::kMemcpy},
-      {"gpu_memset", Category::kMemset},     {"Memset", Category::kMemset},     {"cuda_sync", Category::kSync},
-      {"overhead", Category::kOverhead},
-  };
-  const auto found = categories.find(event.category);
-  return found == categories.end() ? Category::kOther : found->second;
-}
 
 bool IsGood(const KinetoEvent& event) {
   return event.begin_ns && event.duration_ns && event.name.size() <= kMostNameBytes;
-}
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return lower;
-}
-
-// Returns "HtoD, pageable to device" for "Memcpy HtoD (Pageable -> Device)", and other names unchanged.
-std::string CopyName(std::string_view name) {
-  constexpr std::string_view kPrefix = "Memcpy ", kArrow = " -> ";
-  const size_t bracket = name.find(" ("), arrow = name.find(kArrow);
-  if (name.substr(0, kPrefix.size()) != kPrefix || bracket == std::string_view::npos ||
-      arrow == std::string_view::npos || arrow < bracket || name.back() != ')')
-    return std::string(name);
-  const std::string_view kind = name.substr(kPrefix.size(), bracket - kPrefix.size());
-  const std::string_view from = name.substr(bracket + 2, arrow - bracket - 2);
-  const std::string_view to = name.substr(arrow + kArrow.size(), name.size() - 1 - arrow - kArrow.size());
-  return std::string(kind) + ", " + Lower(from) + " to " + Lower(to);
 }
 
 // Removes the spaces between the elements of a list.
@@ -73,21 +40,6 @@ std::string Compact(std::string_view json) {
   std::string compact(json);
   std::erase_if(compact, [](char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; });
   return compact;
-}
-
-// The limit of blocks on a multiprocessor, by compute capability; the file does not have it. From the technical
-// specifications in the CUDA C++ Programming Guide. 0: unknown.
-uint32_t BlocksPerMultiprocessor(int64_t major, int64_t minor) {
-  struct Limit {
-    int64_t capability;  // 75 for 7.5
-    uint32_t blocks;
-  };
-  static constexpr Limit kLimits[] = {{30, 16}, {35, 16}, {37, 16}, {50, 32},  {52, 32},  {53, 32},  {60, 32},
-                                      {61, 32}, {62, 32}, {70, 32}, {72, 32},  {75, 16},  {80, 32},  {86, 16},
-                                      {87, 16}, {89, 24}, {90, 32}, {100, 32}, {103, 32}, {120, 24}, {121, 24}};
-  const auto limit = std::find_if(std::begin(kLimits), std::end(kLimits),
-                                  [&](const Limit& known) { return known.capability == major * 10 + minor; });
-  return limit == std::end(kLimits) ? 0 : limit->blocks;
 }
 
 // Puts columns into another order, in place: they are most of the memory of a large trace.
@@ -150,8 +102,10 @@ void KinetoBuilder::Add(const KinetoEvent& event) {
   if (event.phase == "M") return AddThreadName(event);
   if (event.name == "[memory]") return AddMemory(event);
   const Category category = CategoryOf(event);
-  if (category == Category::kOther) {
+  if (category <= Category::kUnused) {
     ++report_.events_unused;
+    if (category == Category::kUnknown) SeeUnknown(event);
+    if (has_uncorrelated_) AddArrow(event);
     return;
   }
   if (!IsGood(event)) {
@@ -174,9 +128,12 @@ void KinetoBuilder::Add(const KinetoEvent& event) {
       return AddGpu(event, GpuKind::kMemset);
     case Category::kSync:
       return AddSync(event);
+    case Category::kHostSync:
+      return AddCall(event);
     case Category::kOverhead:
       return AddOverhead(event);
-    case Category::kOther:
+    case Category::kUnknown:
+    case Category::kUnused:
       break;
   }
 }
@@ -203,23 +160,27 @@ bool KinetoBuilder::TakeTime(const KinetoEvent& event, Time* time) {
   return true;
 }
 
-uint32_t KinetoBuilder::Thread(const KinetoEvent& event) {
-  const std::pair key(Number(event.pid), Number(event.tid));
+uint32_t KinetoBuilder::Thread(const KinetoEvent& event) { return Thread({ProcessOf(event.pid), Number(event.tid)}); }
+
+uint32_t KinetoBuilder::Thread(const ThreadKey& key) {
   if (last_thread_row_ != kNone && key == last_thread_) return last_thread_row_;
   const auto [found, is_new] = threads_.try_emplace(key, static_cast<uint32_t>(trace_.threads.size()));
   if (is_new) {
+    UseGroup(key.first.group);
     model::ThreadRow row;
     row.number = found->second + 1;
     row.tid = key.second;
     trace_.threads.push_back(row);
-    if (trace_.pid == 0 && key.first > 0) trace_.pid = key.first;
+    thread_processes_.push_back(key.first);
+    if (key.first.pid != kNoProcess) thread_of_number_.try_emplace(key.second, found->second);
+    if (trace_.pid == 0 && key.first.pid > 0) trace_.pid = key.first.pid;
   }
   last_thread_ = key;
   return last_thread_row_ = found->second;
 }
 
-uint32_t KinetoBuilder::Site(SiteKind kind, StringId name, uint32_t args) {
-  const uint64_t key = uint64_t{name} << 16 | uint64_t{static_cast<uint8_t>(kind)} << 8 | args;
+uint32_t KinetoBuilder::Site(SiteKind kind, StringId name, uint32_t args, bool is_python) {
+  const uint64_t key = uint64_t{name} << 16 | uint64_t{static_cast<uint8_t>(kind)} << 8 | (is_python ? 4 : 0) | args;
   const auto [found, is_new] = sites_.try_emplace(key, static_cast<uint32_t>(trace_.sites.size()));
   if (!is_new) return found->second;
   model::SiteRow row;
@@ -229,7 +190,8 @@ uint32_t KinetoBuilder::Site(SiteKind kind, StringId name, uint32_t args) {
   if (args > 1) row.arg_names.push_back(trace_.strings.Add("types"));
   if (args > 2) row.arg_names.push_back(trace_.strings.Add("inputs"));
   row.arg_types.assign(args, ArgType::kString);
-  // A Python function is called "folder/file.py(12): function".
+  if (is_python) row.function = name;
+  // Most Python functions are called "folder/file.py(12): function".
   const std::string_view text = trace_.strings[name];
   const size_t bracket = text.find('('), colon = text.find("): ");
   if (kind == SiteKind::kScope && bracket != std::string_view::npos && colon != std::string_view::npos &&
@@ -266,7 +228,10 @@ void KinetoBuilder::AddScope(const KinetoEvent& event, SiteKind kind) {
   }
   events.begin_ns.push_back(time.begin_ns);
   events.duration_ns.push_back(time.duration_ns);
-  events.site.push_back(Site(kind, Intern(event.name), has_inputs ? 3 : has_types ? 2 : has_shapes ? 1 : 0));
+  const bool is_python = kind == SiteKind::kScope && event.category == "python_function";
+  const bool has_address = is_python && event.name.starts_with('<');
+  const StringId name = has_address ? Intern(WithoutAddresses(event.name)) : Intern(event.name);
+  events.site.push_back(Site(kind, name, has_inputs ? 3 : has_types ? 2 : has_shapes ? 1 : 0, is_python));
   events.thread.push_back(Thread(event));
   events.args.push_back(args);
 }
@@ -277,28 +242,23 @@ void KinetoBuilder::AddCall(const KinetoEvent& event) {
   model::CallColumns& calls = trace_.calls;
   calls.begin_ns.push_back(time.begin_ns);
   calls.duration_ns.push_back(time.duration_ns);
-  calls.thread.push_back(Thread(event));
+  calls.thread.push_back(event.pid.number == kNoProcess ? ThreadOfNumber(event) : Thread(event));
   calls.name.push_back(Intern(event.name));
-  call_correlations_.push_back(event.correlation);
+  call_correlations_.push_back(CorrelationOf(event, thread_processes_[calls.thread.back()].group));
 }
 
-uint32_t KinetoBuilder::Device(int64_t ordinal) {
-  const auto [found, is_new] = devices_.try_emplace(ordinal, static_cast<uint32_t>(trace_.devices.size()));
-  if (is_new) {
-    trace_.devices.emplace_back();
-    trace_.devices.back().ordinal = static_cast<uint32_t>(std::clamp<int64_t>(ordinal, 0, UINT32_MAX));
-  }
-  return found->second;
+// The thread of this number, whatever its process.
+uint32_t KinetoBuilder::ThreadOfNumber(const KinetoEvent& event) {
+  const auto same = thread_of_number_.find(Number(event.tid));
+  return same != thread_of_number_.end() ? same->second : Thread(event);
 }
 
 // The stream by the event's arguments. Old traces, and those of other tools, only have it as a process and a thread: 0
 // and "stream 7".
 uint32_t KinetoBuilder::Stream(const KinetoEvent& event) {
-  const uint32_t device = Device(event.device >= 0 ? event.device : Number(event.pid));
-  int64_t number = event.stream;
-  if (number < 0 && event.tid.text.substr(0, 7) == "stream ")
-    number = ParseDecimal(event.tid.text.substr(7), 0).value_or(number);
-  if (number < 0) number = Number(event.tid);
+  const Process process = ProcessOf(event.pid);
+  const uint32_t device = Device(process.group, event.device >= 0 ? event.device : process.pid);
+  const int64_t number = StreamNumber(event);
   const int64_t context = std::max<int64_t>(0, event.context);
   const auto [found, is_new] =
       streams_.try_emplace({device, context, number}, static_cast<uint32_t>(trace_.streams.size()));
@@ -310,6 +270,13 @@ uint32_t KinetoBuilder::Stream(const KinetoEvent& event) {
     trace_.streams.push_back(row);
   }
   return found->second;
+}
+
+int64_t KinetoBuilder::StreamNumber(const KinetoEvent& event) {
+  int64_t number = event.stream;
+  if (number < 0 && event.tid.text.substr(0, 7) == "stream ")
+    number = ParseDecimal(event.tid.text.substr(7), 0).value_or(number);
+  return number < 0 ? Number(event.tid) : number;
 }
 
 uint32_t KinetoBuilder::Shape(const model::KernelShape& shape) {
@@ -342,12 +309,17 @@ void KinetoBuilder::AddGpu(const KinetoEvent& event, GpuKind kind) {
   gpu.bytes.push_back(static_cast<uint64_t>(std::max<int64_t>(0, event.bytes)));
   gpu.graph.push_back(static_cast<uint32_t>(std::clamp<int64_t>(event.graph, 0, UINT32_MAX)));
   gpu.node.push_back(static_cast<uint32_t>(std::clamp<int64_t>(event.node, 0, UINT32_MAX)));
-  gpu_correlations_.push_back(event.correlation);
+  gpu_correlations_.push_back(CorrelationOf(event, device_groups_[trace_.streams[gpu.stream.back()].device]));
 }
 
-uint32_t KinetoBuilder::Counter(uint32_t device, const std::string& name, const char* unit) {
-  const auto [found, is_new] = counters_.try_emplace({device, name}, static_cast<uint32_t>(trace_.counters.size()));
-  if (is_new) trace_.counters.push_back({device, trace_.strings.Add(name), trace_.strings.Add(unit)});
+uint32_t KinetoBuilder::Counter(uint32_t group, uint32_t device, const std::string& name, const char* unit,
+                                bool adds_up) {
+  const auto [found, is_new] =
+      counters_.try_emplace({group, device, name}, static_cast<uint32_t>(trace_.counters.size()));
+  if (is_new) {
+    trace_.counters.push_back({device, trace_.strings.Add(name), trace_.strings.Add(unit)});
+    counter_adds_up_.push_back(adds_up);
+  }
   return found->second;
 }
 
@@ -360,17 +332,19 @@ void KinetoBuilder::AddSync(const KinetoEvent& event) {
     return;
   }
   if (!TakeTime(event, &time)) return;
-  uint32_t device = Device(std::max<int64_t>(0, event.device));
+  const uint32_t group = ProcessOf(event.pid).group;
+  uint32_t device = Device(group, std::max<int64_t>(0, event.device));
   if (!is_for_all) {
     const uint32_t stream = Stream(event);
     device = trace_.streams[stream].device;
     // No thread waits when a stream waits for an event.
-    if (event.name.substr(0, 11) != "Stream Wait") syncs_.push_back({event.correlation, stream, kNone});
+    if (event.name.substr(0, 11) != "Stream Wait") syncs_.push_back({CorrelationOf(event, group), stream, kNone});
   } else if (event.name.substr(0, 7) == "Context" && event.device >= 0) {
-    syncs_.push_back({event.correlation, kNone, device});
+    syncs_.push_back({CorrelationOf(event, group), kNone, device});
   }
-  const uint32_t counter = Counter(
-      device, is_for_all ? "waits for all streams" : "waits for stream " + std::to_string(event.stream), "threads");
+  const uint32_t counter =
+      Counter(group, device, is_for_all ? "waits for all streams" : "waits for stream " + std::to_string(event.stream),
+              "threads", true);
   samples_.push_back({counter, time.begin_ns, 1});
   samples_.push_back({counter, time.begin_ns + time.duration_ns, -1});
 }
@@ -381,8 +355,8 @@ void KinetoBuilder::AddOverhead(const KinetoEvent& event) {
 }
 
 void KinetoBuilder::AddMemory(const KinetoEvent& event) {
-  // Before PyTorch 1.10 the events had the change but not the total.
-  if (!event.begin_ns || event.total_allocated < 0) {
+  const bool has_total = event.total_allocated >= 0;
+  if (!event.begin_ns || (!has_total && event.bytes == 0)) {
     ++report_.events_unused;
     return;
   }
@@ -391,13 +365,24 @@ void KinetoBuilder::AddMemory(const KinetoEvent& event) {
     return;
   }
   const bool is_cpu = event.device_type == 0 || event.device_id < 0;
-  const uint32_t device = is_cpu ? kNone : Device(event.device_id);
-  // The names that pitot::torch uses.
-  const uint32_t allocated = Counter(device, is_cpu ? "LibTorch CPU allocated" : "LibTorch allocated", "bytes");
-  samples_.push_back({allocated, *event.begin_ns, static_cast<double>(event.total_allocated)});
-  if (is_cpu || event.total_reserved < 0) return;
+  const uint32_t group = ProcessOf(event.pid).group;
+  const uint32_t device = is_cpu ? kNone : Device(group, event.device_id);
+  // The names that pitot::torch uses. Before PyTorch 1.10 the events had the change but not the total.
+  const std::string name = is_cpu ? "LibTorch CPU allocated" : "LibTorch allocated";
+  const uint32_t allocated = has_total ? Counter(group, device, name, "bytes", false)
+                                       : Counter(group, device, name + " since the first record", "bytes", true);
   samples_.push_back(
-      {Counter(device, "LibTorch reserved", "bytes"), *event.begin_ns, static_cast<double>(event.total_reserved)});
+      {allocated, *event.begin_ns, static_cast<double>(has_total ? event.total_allocated : event.bytes)});
+  if (is_cpu || event.total_reserved < 0) return;
+  samples_.push_back({Counter(group, device, "LibTorch reserved", "bytes", false), *event.begin_ns,
+                      static_cast<double>(event.total_reserved)});
+}
+
+void KinetoBuilder::SeeUnknown(const KinetoEvent& event) {
+  ++report_.events_unknown;
+  if (unknown_kinds_.size() >= kMostUnknownKinds || !unknown_kinds_.insert(std::string(event.category)).second) return;
+  const std::string kind = event.category.empty() ? "none" : base::Cut(base::SanitizeText(event.category), 40);
+  report_.unknown_kinds += (report_.unknown_kinds.empty() ? "" : ", ") + kind;
 }
 
 void KinetoBuilder::AddThreadName(const KinetoEvent& event) {
@@ -414,27 +399,17 @@ void KinetoBuilder::AddThreadName(const KinetoEvent& event) {
     ++report_.names_unused;
     return;
   }
-  thread_names_[{Number(event.pid), Number(event.tid)}] = event.thread_name.substr(0, kMostNameBytes);
-}
-
-void KinetoBuilder::AddDevices(const std::vector<KinetoDevice>& devices) {
-  const auto small = [](int64_t number) { return static_cast<uint32_t>(std::clamp<int64_t>(number, 0, UINT32_MAX)); };
-  for (const KinetoDevice& device : devices) {
-    model::DeviceRow& row = trace_.devices[Device(device.id)];
-    row.name = Intern(std::string_view(device.name).substr(0, kMostNameBytes));
-    row.multiprocessors = small(device.multiprocessors);
-    row.threads_per_multiprocessor = small(device.threads);
-    row.blocks_per_multiprocessor = BlocksPerMultiprocessor(device.compute_major, device.compute_minor);
-    row.registers_per_multiprocessor = small(device.registers);
-    row.shared_bytes_per_multiprocessor = small(device.shared_bytes);
-    row.threads_per_warp = small(device.warp);
-  }
+  thread_names_[{ProcessOf(event.pid), Number(event.tid)}] = event.thread_name.substr(0, kMostNameBytes);
 }
 
 void KinetoBuilder::AddAttribute(std::string_view key, std::string_view value) {
   if (trace_.attributes.size() >= kMostAttributes) return;
   const auto cut = [](std::string_view text) { return text.substr(0, kMostAttributeBytes); };
-  trace_.attributes.push_back({Intern(cut(key)), Intern(cut(value))});
+  const model::Attribute attribute = {Intern(cut(key)), Intern(cut(value))};
+  const bool is_known = std::any_of(trace_.attributes.begin(), trace_.attributes.end(), [&](const auto& known) {
+    return known.key == attribute.key && known.value == attribute.value;
+  });
+  if (!is_known) trace_.attributes.push_back(attribute);
 }
 
 void KinetoBuilder::LeaveOutTimeless() {
@@ -464,6 +439,8 @@ void KinetoBuilder::LeaveOutTimeless() {
 }
 
 void KinetoBuilder::Finish(bool is_cut) {
+  if (!properties_.empty() && trace_.devices.empty()) UseGroup(ProcessOf({}).group);
+  ApplyProperties();
   LeaveOutTimeless();
   OrderEvents();
   OrderCalls();
@@ -472,6 +449,7 @@ void KinetoBuilder::Finish(bool is_cut) {
   FindWindow();
   AddGpuLosses();
   NameThreads();
+  NameGroups();
   AddSamples();
   std::stable_sort(trace_.overheads.begin(), trace_.overheads.end(),
                    [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
@@ -557,8 +535,12 @@ void KinetoBuilder::OrderGpu() {
            std::pair(call_correlations_[b], trace_.calls.begin_ns[b]);
   });
   shares_id_.assign(call_correlations_.size(), false);
-  for (size_t i = 1; i < calls.size(); ++i)
-    shares_id_[calls[i]] = call_correlations_[calls[i]] == call_correlations_[calls[i - 1]];
+  for (size_t i = 1; i < calls.size(); ++i) {
+    const uint32_t call = calls[i], before = calls[i - 1];
+    shares_id_[call] = call_correlations_[call] == call_correlations_[before];
+    report_.correlations_mixed += shares_id_[call] && thread_processes_[trace_.calls.thread[call]] !=
+                                                          thread_processes_[trace_.calls.thread[before]];
+  }
   const auto last = std::unique(calls.begin(), calls.end(),
                                 [&](uint32_t a, uint32_t b) { return call_correlations_[a] == call_correlations_[b]; });
   report_.correlations_shared += static_cast<uint64_t>(calls.end() - last);
@@ -665,25 +647,6 @@ void KinetoBuilder::AddGpuLoss(const model::GpuLossRow& loss) {
   same->records += loss.records;
 }
 
-void KinetoBuilder::LinkGpu(const std::vector<uint32_t>& calls) {
-  const auto find = [&](int64_t correlation) {
-    const auto found = std::lower_bound(calls.begin(), calls.end(), correlation,
-                                        [&](uint32_t call, int64_t id) { return call_correlations_[call] < id; });
-    return found != calls.end() && call_correlations_[*found] == correlation ? *found : kNone;
-  };
-  trace_.gpu.call.reserve(gpu_correlations_.size());
-  for (const int64_t correlation : gpu_correlations_) {
-    trace_.gpu.call.push_back(correlation > 0 ? find(correlation) : kNone);
-    report_.gpu_unlinked += trace_.gpu.call.back() == kNone;
-  }
-  for (const Sync& sync : syncs_) {
-    const uint32_t call = sync.correlation > 0 ? find(sync.correlation) : kNone;
-    if (call == kNone) continue;
-    trace_.calls.stream[call] = sync.stream;
-    trace_.calls.device[call] = sync.device;
-  }
-}
-
 void KinetoBuilder::AddSamples() {
   std::stable_sort(samples_.begin(), samples_.end(), [](const Sample& a, const Sample& b) {
     return std::pair(a.counter, a.at_ns) < std::pair(b.counter, b.at_ns);
@@ -692,7 +655,7 @@ void KinetoBuilder::AddSamples() {
   for (size_t i = 0; i < samples_.size(); ++i) {
     const Sample& sample = samples_[i];
     if (i == 0 || samples_[i - 1].counter != sample.counter) open = 0;
-    const bool is_change = trace_.strings[trace_.counters[sample.counter].unit] == "threads";
+    const bool is_change = counter_adds_up_[sample.counter];
     open += sample.value;
     trace_.samples.counter.push_back(sample.counter);
     trace_.samples.at_ns.push_back(sample.at_ns);

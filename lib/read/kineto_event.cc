@@ -26,6 +26,22 @@ std::string_view Text(od::value value) {
   if (value.get_string().get(text) != simdjson::SUCCESS) return {};
   return text;
 }
+bool HasControls(std::string_view text) {
+  return std::any_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; });
+}
+// A text whose backslashes may not be escaped, as in paths of Windows: they then form wrong escapes, or control
+// characters, which no name has. Such a text is as written.
+std::string_view TextOrPath(od::value value, bool* is_as_written) {
+  std::string_view token = value.raw_json_token(), text;
+  const bool is_text = !token.empty() && token.front() == '"';
+  const bool is_json = value.get_string().get(text) == simdjson::SUCCESS;
+  // Without escapes the text ends where the token does.
+  if (!is_text || (is_json && token.substr(text.size() + 1, 1) == "\"")) return text;
+  if (is_json && !HasControls(text)) return text;
+  token = token.substr(1, token.rfind('"') - 1);
+  *is_as_written = true;
+  return token;
+}
 KinetoId Id(od::value value) {
   const std::string_view token = value.raw_json_token();
   if (const std::optional<int64_t> number = ParseDecimal(token, 0)) return {*number, {}};
@@ -59,7 +75,7 @@ void ReadArgument(std::string_view key, od::value value, KinetoEvent* event) {
       break;
     case 5:
       if (key == "block") return event->has_shape = true, ReadSizes(value, event->shape.block);
-      if (key == "bytes") event->bytes = Number(value, 0);
+      if (key == "bytes" || key == "Bytes") event->bytes = Number(value, 0);
       break;
     case 6:
       if (key == "device") event->device = Number(value, KinetoEvent::kNone);
@@ -77,9 +93,11 @@ void ReadArgument(std::string_view key, od::value value, KinetoEvent* event) {
     case 10:
       if (key == "Input Dims" || key == "Input dims") event->dimensions = List(value);
       if (key == "Input type") event->types = List(value);
+      if (key == "sycl queue" && event->stream < 0) event->stream = Number(value, KinetoEvent::kNone);
       break;
     case 11:
       if (key == "correlation") event->correlation = Number(value, KinetoEvent::kNone);
+      if (key == "External id" || key == "external id") event->external_id = Number(value, KinetoEvent::kNone);
       if (key == "Device Type") event->device_type = Number(value, KinetoEvent::kNone);
       break;
     case 13:
@@ -111,7 +129,7 @@ void ReadEvent(od::document& document, KinetoEvent* event) {
     } else if (key == "cat") {
       event->category = Text(value);
     } else if (key == "name") {
-      event->name = Text(value);
+      event->name = TextOrPath(value, &event->is_as_written);
     } else if (key == "pid") {
       event->pid = Id(value);
     } else if (key == "tid") {
@@ -120,6 +138,8 @@ void ReadEvent(od::document& document, KinetoEvent* event) {
       event->begin_ns = ParseDecimal(value.raw_json_token(), 3);
     } else if (key == "dur") {
       event->duration_ns = ParseDecimal(value.raw_json_token(), 3);
+    } else if (key == "id") {
+      event->arrow = Number(value, KinetoEvent::kNone);
     } else if (key == "args" && value.type() == od::json_type::object) {
       for (auto argument : od::object(value.get_object())) {
         const std::string_view argument_key = argument.unescaped_key();
@@ -171,7 +191,11 @@ std::vector<KinetoDevice> KinetoDecoder::Devices(std::string_view json, size_t c
           device.threads = Number(value, 0);
         if (key == "regsPerMultiprocessor") device.registers = Number(value, 0);
         if (key == "warpSize") device.warp = Number(value, 0);
-        if (key == "sharedMemPerMultiprocessor") device.shared_bytes = Number(value, 0);
+        if (key == "regsPerBlock") device.block_registers = Number(value, 0);
+        // CUDA's and ROCm's.
+        if (key == "sharedMemPerMultiprocessor" || key == "maxSharedMemoryPerMultiProcessor")
+          device.shared_bytes = Number(value, 0);
+        if (key == "maxComputeUnits") device.multiprocessors = Number(value, 0);  // XPU's
       }
       devices.push_back(std::move(device));
     }
@@ -179,6 +203,20 @@ std::vector<KinetoDevice> KinetoDecoder::Devices(std::string_view json, size_t c
     if (error.error() == simdjson::MEMALLOC) throw std::bad_alloc();
   }
   return devices;
+}
+
+std::optional<int64_t> KinetoDecoder::Rank(std::string_view json, size_t capacity) {
+  try {
+    od::document document = parser_->parser.iterate(json.data(), json.size(), capacity);
+    for (auto field : od::object(document.get_object())) {
+      const std::string_view key = field.unescaped_key();
+      od::value value = field.value();
+      if (key == "rank") return ParseDecimal(std::string_view(value.raw_json_token()), 0);
+    }
+  } catch (const simdjson::simdjson_error& error) {
+    if (error.error() == simdjson::MEMALLOC) throw std::bad_alloc();
+  }
+  return std::nullopt;
 }
 
 std::optional<std::string> KinetoDecoder::Scalar(std::string_view json) {

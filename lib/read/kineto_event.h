@@ -31,9 +31,12 @@ struct KinetoEvent {
   std::optional<int64_t> begin_ns, duration_ns;
   // From its arguments.
   int64_t correlation = kNone, device = kNone, context = kNone, stream = kNone;
+  int64_t external_id = kNone;  // of the operator, or of a call and what it caused
   int64_t bytes = 0, graph = 0, node = 0;
+  int64_t arrow = kNone;  // the id of an arrow's begin or end
   int64_t total_allocated = kNone, total_reserved = kNone, device_type = kNone, device_id = kNone;
   bool has_shape = false;
+  bool is_as_written = false;  // its texts have backslashes that are not escaped
   model::KernelShape shape;
   std::string_view thread_name;  // of metadata
   std::string_view dimensions;   // of an operator's inputs, as JSON
@@ -45,6 +48,7 @@ struct KinetoDevice {
   int64_t id = 0;
   std::string name;
   int64_t multiprocessors = 0, threads = 0, registers = 0, shared_bytes = 0, warp = 0;
+  int64_t block_registers = 0;
   int64_t compute_major = 0, compute_minor = 0;  // 0: no CUDA device
 };
 
@@ -58,6 +62,8 @@ class KinetoDecoder {
   Decoded Event(std::string_view json, size_t capacity, KinetoEvent* event);
   // The devices in "deviceProperties".
   std::vector<KinetoDevice> Devices(std::string_view json, size_t capacity);
+  // The rank in "distributedInfo".
+  std::optional<int64_t> Rank(std::string_view json, size_t capacity);
   // A string or number; nullopt for other values.
   std::optional<std::string> Scalar(std::string_view json);
 

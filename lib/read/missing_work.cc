@@ -85,8 +85,7 @@ class Finder {
         const bool is_inside = !launches_.empty() && trace_.calls.thread[launches_.back().call] == thread &&
                                begin_ns < launches_.back().end_ns;
         if (!is_inside)
-          launches_.push_back(
-              {call, begin_ns, end_ns, name.find("GraphLaunch") != std::string_view::npos ? kGraph : kKernel, false});
+          launches_.push_back({call, begin_ns, end_ns, base::IsGraphLaunch(name) ? kGraph : kKernel, false});
         launches_.back().has_work = launches_.back().has_work || has_work_[call];
       } else if (name.find("StreamBeginCapture") != std::string_view::npos) {
         capture_begins[thread] = begin_ns;

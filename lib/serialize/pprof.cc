@@ -214,8 +214,7 @@ class PprofCount {
   Frame FrameOutside(uint32_t row) {
     const uint32_t call = trace_.gpu.call[row];
     if (call == kNone) return out_.FrameOf("(launch unknown)");
-    if (trace_.gpu.graph[row] != 0 || trace_.gpu.kind[row] == model::GpuKind::kGraph)
-      return out_.FrameOf("(CUDA graph: scopes unknown)");
+    if (model::IsOfGraph(trace_, row)) return out_.FrameOf("(CUDA graph: scopes unknown)");
     const int64_t at_ns = trace_.calls.begin_ns[call];
     const bool is_known =
         thread_ == kNone || (at_ns >= KnownOf(thread_).begin_ns &&

@@ -631,6 +631,16 @@ TEST_CASE("a10 finds kernels shorter than their launches", "[a10]") {
   CHECK(finding->recommendation.find("CUDA graph") != std::string::npos);
 }
 
+TEST_CASE("a10 counts a graph's launch once, by the name of its call", "[a10]") {
+  GpuTrace made(1000);
+  for (int64_t i = 0; i < 3; ++i) made.Launch("node", 100 * i, 15, 100 * i + 20, 3);
+  made.Gpu(GpuKind::kKernel, "node", 230, 3, 2);  // of the last launch, too
+  CHECK(made.Run("a10").Find("a10", "graph_launches", "all") == nullptr);
+  for (const uint32_t call : {0, 2}) made.trace.calls.name[call] = made.trace.strings.Add("hipGraphLaunch");
+
+  CHECK(Measured(made.Run("a10"), "graph_launches") == 2);
+}
+
 TEST_CASE("a10 reports how much is launched for a request", "[a10]") {
   GpuTrace made(1000);
   made.Launch("nobody's", 0, 5, 10, 20);

@@ -211,12 +211,38 @@ TEST_CASE("a kernel under another name of the build is the same kernel", "[diff]
   CHECK(replaced.outcome == DiffOutcome::kPass);
 }
 
+TEST_CASE("a Python function in another line is the same function", "[diff]") {
+  const auto trace_of = [](const std::vector<std::string>& functions) {
+    TraceMaker maker;
+    const uint32_t thread = maker.Thread("main");
+    maker.trace.window_end_ns = 1000;
+    int64_t at_ns = 0;
+    for (const std::string& function : functions)
+      maker.Event(thread, maker.Site(SiteKind::kScope, function), at_ns += 100, 50);
+    return maker.Finish();
+  };
+  Diff diff;
+  REQUIRE(analyze::FindDiff(trace_of({"a.py(9): f", "a.py(10): f", "b.py(3): g", "c.py(1): h"}),
+                            trace_of({"a.py(11): f", "a.py(12): f", "b.py(3): g", "d.py(1): h"}), {}, &diff)
+              .ok());
+
+  CHECK(Row(diff, "host", "a.py(11): f").was == "line 9");
+  CHECK(Row(diff, "host", "a.py(12): f").was == "line 10");
+  CHECK(Row(diff, "host", "b.py(3): g").was.empty());
+  CHECK(Row(diff, "host", "c.py(1): h").after_ns == 0);
+  CHECK(Row(diff, "host", "d.py(1): h").before_ns == 0);
+}
+
 TEST_CASE("normal names lack the parts that change from build to build", "[diff]") {
   CHECK(diff::NormalName("triton_poi_fused_add_0d1d2de") == "triton_poi_fused_add");
   CHECK(diff::NormalName("void gemm<float, 128>(float*, int)") == "gemm");
   CHECK(diff::NormalName("flash_fwd_3f9a21bc") == "flash_fwd");
   CHECK(diff::NormalName("fused_add_relu") == "fused_add_relu");
   CHECK(diff::NormalName("_7") == "_7");
+  CHECK(diff::WithoutLine("torch/nn/modules/module.py(1743): _call_impl") == "torch/nn/modules/module.py: _call_impl");
+  CHECK(diff::WithoutLine("a(b).py(2): f(3): g") == "a(b).py: f(3): g");
+  for (const char* const name : {"f(x): y", "(): y", "aten::mm", "module.py(12)", ""})
+    CHECK(diff::WithoutLine(name) == name);
 }
 
 TEST_CASE("a batch's work is shared by its members, so a request of a larger batch has less", "[diff]") {

@@ -227,3 +227,40 @@ TEST_CASE("analyze prints no rows of GPUs for a trace without any, and --json ke
   }
   CHECK(folder.Run("analyze host.json --only a01 --json").out.find("\"compute\"") != std::string::npos);
 }
+
+TEST_CASE("top has PyTorch's Self CPU, which is without calls", "[cli]") {
+  const Folder folder;
+  folder.Write("trace.json", kTrace);
+
+  const json row = json::parse(folder.Run("top --json trace.json").out)["rows"][0];
+  CHECK(row["self_cpu_ns"] == 40000);
+  CHECK(row["self_no_calls_ns"] == 35000);
+  CHECK(folder.Run("top trace.json --width 0").out.find("no calls") != std::string::npos);
+  CHECK(folder.Run("top trace.json --sort \"Self no calls\"").exit_code == 0);
+  CHECK(json::parse(folder.Run("top --by call --json trace.json").out)["rows"][0]["self_no_calls_ns"].is_null());
+}
+
+TEST_CASE("diff shows a Python function whose line changed in one row", "[cli]") {
+  const Folder folder;
+  const auto trace_of = [](const std::string& line) {
+    return R"([{"ph":"X","cat":"python_function","name":"torch/nn/module.py()" + line +
+           R"(): _call_impl","pid":10,"tid":11,"ts":1000,"dur":100}])";
+  };
+  folder.Write("before.json", trace_of("1743"));
+  folder.Write("after.json", trace_of("1755"));
+
+  const std::string text = folder.Run("diff before.json after.json").out;
+  CHECK(text.find("torch/nn/module.py(1755): _call_impl") != std::string::npos);
+  CHECK(text.find("was line 1743") != std::string::npos);
+}
+
+TEST_CASE("info says that ranks in one file were kept apart", "[cli]") {
+  const Folder folder;
+  folder.Write("two.json", kTrace + "\n" + kTrace);
+
+  const Result info = folder.Run("info two.json");
+  CHECK(info.exit_code == 0);
+  CHECK(info.err.find("2 documents were read: it goes on after its end") != std::string::npos);
+  CHECK(info.err.find("2 processes are in the file and were kept apart") != std::string::npos);
+  CHECK(json::parse(folder.Run("info --json two.json").out)["json"]["processes"] == 2);
+}

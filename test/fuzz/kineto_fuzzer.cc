@@ -72,6 +72,43 @@ constexpr const char* kOld = R"([
    "dur": 0, "args": {"correlation": 8, "stream": -1}}
 ])";
 
+// ROCm without ids of correlation, Intel's XPU, two ranks, and names that are not escaped.
+constexpr const char* kDialect = R"json({"schemaVersion": 1, "baseTimeNanoseconds": 1000,
+  "distributedInfo": {"backend": "nccl", "rank": 1},
+  "deviceProperties": [{"id": 0, "name": "AMD Instinct MI300X", "computeMajor": 9, "computeMinor": 4, "warpSize": 64,
+                        "maxThreadsPerMultiprocessor": 2048, "regsPerBlock": 65536, "numSms": 304,
+                        "maxSharedMemoryPerMultiProcessor": 65536}], "traceEvents": [
+  {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 2, "ts": 100, "dur": 20, "args": {"External id": 3}},
+  {"ph": "X", "cat": "cuda_runtime", "name": "hipLaunchKernel", "pid": 1, "tid": 2, "ts": 102, "dur": 5,
+   "args": {"External id": 3}},
+  {"ph": "s", "id": 5, "pid": 1, "tid": 2, "ts": 102, "cat": "ac2g", "name": "ac2g"},
+  {"ph": "X", "cat": "kernel", "name": "k", "pid": 2, "tid": 0, "ts": 110, "dur": 5, "args": {"External id": 3,
+   "grid": [8, 1, 1], "block": [256, 1, 1], "registers per thread": 40}},
+  {"ph": "f", "id": 5, "pid": 2, "tid": 0, "ts": 110, "cat": "ac2g", "name": "ac2g", "bp": "e"},
+  {"ph": "X", "cat": "gpu_memcpy", "name": "CopyHostToDevice", "pid": 2, "tid": 1, "ts": 111, "dur": 5,
+   "args": {"External id": 3, "bytes": 64}},
+  {"ph": "X", "cat": "cuda_runtime", "name": "hipGraphLaunch", "pid": 1, "tid": 2, "ts": 130, "dur": 5,
+   "args": {"correlation": 7}},
+  {"ph": "X", "cat": "kernel", "name": "node", "pid": 2, "tid": 0, "ts": 140, "dur": 5, "args": {"correlation": 7}},
+  {"ph": "X", "cat": "python_function", "name": "a\b\c.py(3): f", "pid": 1, "tid": 2, "ts": 90, "dur": 60},
+  {"ph": "X", "cat": "python_function", "name": "<built-in f at 0x7f00>", "pid": 1, "tid": 2, "ts": 91, "dur": 50},
+  {"ph": "X", "cat": "python_function", "name": "@"x", "pid": 1, "tid": 2, "ts": 91, "dur": 50},
+  {"ph": "i", "name": "[memory]", "pid": 1, "tid": 2, "ts": 115, "args": {"Bytes": -8, "Device Id": 0, "Device Type": 1}},
+  {"ph": "X", "cat": "cuda_profiler_range", "name": "r", "pid": 0, "tid": 0, "ts": 100, "dur": 50}
+]}
+{"baseTimeNanoseconds": 3000, "traceEvents": [
+  {"ph": "X", "cat": "xpu_runtime", "name": "urEnqueueKernelLaunch", "pid": "[TP00] 1", "tid": 2, "ts": 100, "dur": 5,
+   "args": {"correlation": 1}},
+  {"ph": "X", "cat": "kernel", "name": "k", "pid": "[TP00] 0", "tid": 0, "ts": 110, "dur": 5,
+   "args": {"device": 0, "correlation": 1, "sycl queue": 64}},
+  {"ph": "X", "cat": "xpu_sync", "name": "zeEventHostSynchronize", "pid": -1, "tid": 2, "ts": 120, "dur": 5,
+   "args": {"correlation": 2}},
+  {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy D2M(DEVICE -> MEMORY)", "pid": "[TP01] 0", "tid": 0, "ts": 110,
+   "dur": 5, "args": {"device": 0, "correlation": 1}},
+  {"ph": "X", "cat": "unheard", "name": "of", "pid": "[TP01", "tid": 0, "ts": 110, "dur": 5}
+], "deviceProperties": [{"id": 0, "name": "A"}, {"id": 0, "name": "B"}]}
+)json";
+
 // `text` as gzip without compression, so that a fuzzer sees through it. At most 65535 bytes.
 std::string Stored(const std::string& text) {
   uint32_t crc = 0xffffffff;
@@ -98,7 +135,7 @@ bool fuzz::WriteCorpus(const std::string& folder) {
     return fuzz::WriteFile(folder + "/" + name, bytes);
   };
   const std::string sample = kSample;
-  return write("sample", sample) && write("old", kOld) && write("gzip", Stored(sample)) &&
+  return write("sample", sample) && write("old", kOld) && write("dialect", kDialect) && write("gzip", Stored(sample)) &&
          write("cut", sample.substr(0, 1500)) && write("none", "{\"traceEvents\": []}") &&
          write("deep", "[{\"args\":" + std::string(600, '[') + std::string(600, ']') + "}]") &&
          write("not_text", "[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"\xff\x01\",\"ts\":1,\"dur\":2}]");

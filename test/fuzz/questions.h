@@ -47,6 +47,9 @@ inline void AskTopBy(const pitot::model::Trace& trace, const pitot::analyze::Top
     const bool waits_within = row.self_wait_ns >= 0 && row.self_wait_ns <= row.self_cpu_ns;
     Require(waits_within && row.self_cpu_ns <= row.cpu_total_ns, "top",
             "a row's waiting or self time exceeds its total");
+    Require(row.self_no_calls_ns >= 0 &&
+                (options.by != pitot::analyze::TopBy::kOperator || row.self_no_calls_ns <= row.self_cpu_ns),
+            "top", "a row's self time without calls exceeds its self time");
     Require(row.gpu_exposed_ns >= 0 && row.gpu_exposed_ns <= row.gpu_busy_ns, "top", "exposed time was not busy");
     // A request's GPU time counts devices that work for it at the same time once.
     Require(row.gpu_busy_ns <= row.self_gpu_ns || options.by == pitot::analyze::TopBy::kRequest, "top",
@@ -65,6 +68,7 @@ inline void AskTop(const pitot::model::Trace& trace) {
   for (const TopBy by : {TopBy::kOperator, TopBy::kKernel, TopBy::kLayer, TopBy::kScope, TopBy::kRequest}) {
     pitot::analyze::TopOptions options;
     options.by = by;
+    options.finds_no_calls = true;
     AskTopBy(trace, options);
     options.groups_by_shape = by != TopBy::kLayer && by != TopBy::kRequest;
     if (options.groups_by_shape) AskTopBy(trace, options);

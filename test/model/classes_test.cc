@@ -66,41 +66,49 @@ TEST_CASE("each class of a device's GPU work is a set of intervals", "[classes]"
   CHECK(sets.Gpu(kNone, GpuClass::kMemset) == Intervals{{400, 420}});
 }
 
-TEST_CASE("a call of CUDA, its driver, HIP or OpenCL has one class, by its name", "[classes]") {
+TEST_CASE("a call of CUDA, its driver, HIP, OpenCL, SYCL or Level Zero has one class, by its name", "[classes]") {
   using base::CallClass;
   const struct {
     CallClass call_class;
     std::vector<const char*> names;
   } kAll[] = {
       {CallClass::kLaunch,
-       {"cudaLaunchKernel", "cuLaunchKernelEx", "cudaGraphLaunch", "hipModuleLaunchKernel", "clEnqueueNDRangeKernel"}},
+       {"cudaLaunchKernel", "cuLaunchKernelEx", "cudaGraphLaunch", "hipModuleLaunchKernel", "clEnqueueNDRangeKernel",
+        "hipLaunchKernel", "hipExtLaunchKernel", "hipExtModuleLaunchKernel", "hipGraphLaunch", "urEnqueueKernelLaunch",
+        "urEnqueueCommandBufferExp", "zeCommandListAppendLaunchKernel"}},
       {CallClass::kCopy,
        {"cudaMemcpyAsync", "cuMemcpyHtoDAsync", "cudaMemset", "hipMemsetAsync", "clEnqueueReadBuffer",
         "clEnqueueWriteImage", "clEnqueueCopyBufferToImage", "clEnqueueFillBuffer", "clEnqueueMapBuffer",
-        "clEnqueueUnmapMemObject", "clEnqueueSVMMemcpy", "clEnqueueSVMMemFill", "clEnqueueSVMMap",
-        "clEnqueueSVMUnmap"}},
+        "clEnqueueUnmapMemObject", "clEnqueueSVMMemcpy", "clEnqueueSVMMemFill", "clEnqueueSVMMap", "clEnqueueSVMUnmap",
+        "hipMemcpyAsync", "hipMemcpyDtoHAsync", "urEnqueueUSMMemcpy", "urEnqueueUSMFill",
+        "zeCommandListAppendMemoryCopy"}},
       {CallClass::kBlockingCopy,
-       {"cudaMemcpy", "hipMemcpy", "cuMemcpyDtoH_v2", "clEnqueueReadBuffer (blocking)",
+       {"cudaMemcpy", "hipMemcpy", "hipMemcpyWithStream", "cuMemcpyDtoH_v2", "clEnqueueReadBuffer (blocking)",
         "clEnqueueWriteBuffer (blocking)"}},
       {CallClass::kEnqueue,
        {"cudaLaunchHostFunc", "cudaMemPrefetchAsync", "clEnqueueMarkerWithWaitList", "clEnqueueBarrier",
         "clEnqueueWaitForEvents", "clEnqueueSVMFree", "clEnqueueSVMMigrateMem", "clEnqueueMigrateMemObjects",
-        "clEnqueueAcquireGLObjects", "clEnqueueReleaseGLObjects", "clEnqueueNativeKernel"}},
+        "clEnqueueAcquireGLObjects", "clEnqueueReleaseGLObjects", "clEnqueueNativeKernel", "hipLaunchHostFunc",
+        "urEnqueueEventsWaitWithBarrier", "zeCommandListAppendBarrier", "zeCommandQueueExecuteCommandLists"}},
       {CallClass::kSync,
-       {"cudaStreamSynchronize", "hipEventSynchronize", "cuEventSynchronize", "clFinish", "clWaitForEvents"}},
+       {"cudaStreamSynchronize", "hipEventSynchronize", "cuEventSynchronize", "clFinish", "clWaitForEvents",
+        "hipStreamSynchronize", "urQueueFinish", "urEventWait", "zeEventHostSynchronize", "zeCommandQueueSynchronize"}},
       {CallClass::kDeviceSync, {"cudaDeviceSynchronize", "cuCtxSynchronize", "hipDeviceSynchronize"}},
       {CallClass::kAlloc,
        {"cudaMalloc", "cuMemAlloc_v2", "cudaHostAlloc", "cudaHostRegister", "cuMemHostRegister_v2",
-        "cuMemHostUnregister", "clCreateBuffer"}},
+        "cuMemHostUnregister", "clCreateBuffer", "hipExtMallocWithFlags", "urUSMDeviceAlloc", "zeMemFree"}},
       {CallClass::kAllocAsync, {"cudaMallocAsync", "cudaFreeAsync", "cuMemAllocAsync", "cuMemFreeAsync"}},
       {CallClass::kFree, {"cudaFree", "hipFree", "cuMemFree_v2", "cudaFreeHost", "hipHostFree"}},
       {CallClass::kLoad,
        {"__cudaGetKernel (loading)", "cuModuleLoadData", "cuLibraryLoadData", "cuModuleGetFunction",
         "cuKernelGetFunction"}},
-      {CallClass::kCompile, {"nvrtcCompileProgram", "cuLinkComplete", "clBuildProgram"}},
+      {CallClass::kCompile,
+       {"nvrtcCompileProgram", "cuLinkComplete", "clBuildProgram", "urProgramBuildExp", "zeModuleCreate"}},
       {CallClass::kGraph, {"cudaGraphInstantiateWithFlags", "cudaStreamBeginCapture", "cudaStreamEndCapture"}},
       {CallClass::kMark, {"CudaEventScope", "HipEventScope"}},
-      {CallClass::kOther, {"cudaEventRecord", "cudaGraphAddMemcpyNode", "clFlush", "clSetKernelArg", "read", ""}},
+      {CallClass::kOther,
+       {"cudaEventRecord", "cudaGraphAddMemcpyNode", "clFlush", "clSetKernelArg", "read", "urKernelSetArgValue",
+        "urCommandBufferAppendKernelLaunchExp", "zeEventCreate", ""}},
   };
   for (const auto& [call_class, names] : kAll) {
     for (const char* const name : names) {

@@ -12,6 +12,7 @@
 using pitot::model::ActivityName;
 using pitot::model::BriefName;
 using pitot::model::ReadKernelName;
+using pitot::model::ShortName;
 
 namespace {
 
@@ -141,6 +142,11 @@ TEST_CASE("copies, sets and graphs are named after their kind, spans by the host
   CHECK(name(pitot::model::GpuKind::kGraph, "", 0) == "graph");
   CHECK(name(pitot::model::GpuKind::kSpan, "forward", 0) == "forward");
   CHECK(name(pitot::model::GpuKind::kSpan, "", 0) == "span");
+}
+
+TEST_CASE("a long name is cut in its middle, one of Python's own functions at its end", "[kernel_name]") {
+  CHECK(ShortName("torch/nn/modules/module.py(1743): _call_impl", 20) == "torch/nn/...all_impl");
+  CHECK(ShortName("<built-in method linear of type object>", 28) == "<built-in method linear o...");
 }
 
 TEST_CASE("unusual names have brief names, too", "[kernel_name]") {

@@ -81,6 +81,20 @@ TEST_CASE("occupancy counts wavefronts of 64 threads where the device has them",
   CHECK(Percent(65, 256, 0, 0, instinct) == 12.5);  // 4 of 32 by registers
 }
 
+TEST_CASE("the occupancy of AMD's compute units follows their own units", "[occupancy]") {
+  const DeviceRow mi300x{2, 0, 304, 2048, 32, 131072, 65536, 64};
+  CHECK(Percent(1024, 64, 0, 0, mi300x) == 100);       // 8 waves a SIMD
+  CHECK(Percent(256, 65, 0, 0, mi300x) == 87.5);       // 72 registers of 512: 7 waves a SIMD
+  CHECK(Percent(256, 128, 0, 0, mi300x) == 50);        // 4 waves a SIMD
+  CHECK(Percent(64, 32, 0, 0, mi300x) == 100);         // 32 blocks of one wave
+  CHECK(Percent(65, 32, 1, 0, mi300x) == 100);         // 16 blocks of two
+  CHECK(Percent(256, 32, 32 << 10, 0, mi300x) == 25);  // 2 blocks by shared memory
+  CHECK(Percent(256, 32, (32 << 10) + 1, 0, mi300x) == 12.5);
+  DeviceRow mi100 = mi300x;
+  mi100.threads_per_multiprocessor = 2560, mi100.registers_per_multiprocessor = 65536;
+  CHECK(Percent(256, 33, 0, 0, mi100) == 70);  // 36 registers of 256: 7 of 10 waves a SIMD
+}
+
 TEST_CASE("devices before compute capability 8.0 reserve no shared memory for the system", "[occupancy]") {
   const DeviceRow v100{0, 0, 80, 2048, 32, 65536, 98304};
   CHECK(Percent(128, 32, 48 << 10, 0, v100) == 12.5);

@@ -9,45 +9,21 @@
 #include <utility>
 #include <vector>
 
+#include "read/kineto_json.h"
+
 using pitot::KinetoReport;
-using pitot::Status;
 using pitot::StatusCode;
 using pitot::model::GpuKind;
 using pitot::model::kNone;
 using pitot::model::Trace;
+using pitot::test::Event;
+using pitot::test::OnCpu;
+using pitot::test::OnGpu;
+using pitot::test::Parse;
+using pitot::test::ParseEvents;
+using pitot::test::Read;
 
 namespace {
-
-struct Read {
-  Trace trace;
-  KinetoReport report;
-  Status status;
-};
-
-Read Parse(const std::string& json) {
-  Read read;
-  read.status = pitot::ParseKineto(json.data(), json.size(), &read.trace, &read.report);
-  REQUIRE(FindInconsistency(read.trace) == "");
-  return read;
-}
-Read ParseEvents(const std::string& events, const std::string& beside = "") {
-  return Parse("{" + beside + "\"traceEvents\":[" + events + "]}");
-}
-
-std::string Event(const std::string& category, const std::string& name, const std::string& rest) {
-  return R"({"ph":"X","cat":")" + category + R"(","name":")" + name + "\"," + rest + "}";
-}
-std::string OnCpu(const std::string& category, const std::string& name, const std::string& begin,
-                  const std::string& duration, const std::string& args = "") {
-  return Event(category, name,
-               R"("pid":10,"tid":11,"ts":)" + begin + ",\"dur\":" + duration + ",\"args\":{" + args + "}");
-}
-std::string OnGpu(const std::string& category, const std::string& name, const std::string& begin,
-                  const std::string& duration, const std::string& args) {
-  return Event(category, name,
-               R"("pid":0,"tid":7,"ts":)" + begin + ",\"dur\":" + duration +
-                   R"(,"args":{"device":0,"context":1,"stream":7,)" + args + "}");
-}
 
 std::string Gzip(const std::string& text) {
   z_stream stream = {};
@@ -195,14 +171,18 @@ TEST_CASE("allocated memory becomes counters", "[kineto]") {
   const Read read = ParseEvents(
       kOperator + "," + memory("5", R"("Device Type":1,"Device Id":0,"Total Allocated":4096,"Total Reserved":8192)") +
       "," + memory("6", R"("Device Type":0,"Device Id":-1,"Total Allocated":64)") + "," +
-      memory("7", R"("Device Type":0,"Device Id":-1,"Bytes":64)"));
+      memory("7", R"("Device Type":0,"Device Id":-1,"Bytes":64)") + "," +
+      memory("8", R"("Device Type":0,"Device Id":-1,"Bytes":-24)") + "," +
+      memory("9", R"("Device Type":0,"Device Id":-1)"));
 
   const Trace& trace = read.trace;
-  REQUIRE(trace.counters.size() == 3);
+  REQUIRE(trace.counters.size() == 4);
   CHECK(trace.strings[trace.counters[0].name] == "LibTorch allocated");
   CHECK(trace.strings[trace.counters[1].name] == "LibTorch reserved");
   CHECK(trace.strings[trace.counters[2].name] == "LibTorch CPU allocated");
-  CHECK(trace.samples.value == std::vector<double>{4096, 8192, 64});
+  // Before PyTorch 1.10 only the changes were recorded.
+  CHECK(trace.strings[trace.counters[3].name] == "LibTorch CPU allocated since the first record");
+  CHECK(trace.samples.value == std::vector<double>{4096, 8192, 64, 64, 40});
   CHECK(read.report.events_unused == 1);
 }
 
@@ -249,7 +229,7 @@ TEST_CASE("senseless events are left out and counted", "[kineto]") {
                                 Event("cpu_op", "no number", R"("pid":1,"tid":1,"ts":NaN,"dur":1)") + "," + kOperator);
 
   CHECK(read.status.code() == StatusCode::kDataLoss);
-  CHECK(std::string(read.status.message()) == "5 events of 7 could not be read (nested more than 500 deep)");
+  CHECK(std::string(read.status.message()) == "5 events made no sense, of 7 (nested more than 500 deep)");
   CHECK(read.trace.events.size() == 2);
   CHECK(read.report.events_bad == 5);
 }

@@ -42,7 +42,7 @@ PITOT_EXPORT const char* DiffOutcomeName(DiffOutcome outcome) noexcept;  // "no 
 // One row: a thing requests spend time on, per request.
 struct DiffRow {
   std::string name;
-  std::string was;                           // its name in the first trace, if different
+  std::string was;  // its name in the first trace, if different; "line 12" of a Python function now in another line
   double before_count = 0, after_count = 0;  // per request
   int64_t before_ns = 0, after_ns = 0;
   int64_t count_effect_ns = 0;     // the part of the change due to its number

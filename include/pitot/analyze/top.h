@@ -67,6 +67,7 @@ enum class TopSort : uint8_t {
   kFlops = 18,
   kSelfWait = 19,
   kCpuMax = 20,
+  kSelfNoCalls = 21,
 };
 
 struct TopOptions {
@@ -83,6 +84,8 @@ struct TopOptions {
   // Measured peaks of the devices, for all number types; 0: those of the data sheets, if known.
   double peak_flop_per_s = 0;
   double peak_bytes_per_s = 0;
+  // Fills TopRow::self_no_calls_ns, by operator and by scope; another pass over the events.
+  bool finds_no_calls = false;
 };
 
 // Where a value comes from: operations and least bytes of recorded operators (TorchOptions::shapes), or samples of
@@ -149,6 +152,10 @@ struct TopRow {
   // The part of self_cpu_ns that the thread spent waiting, in a call that waits for a GPU (model::WaitingCalls) or with
   // a host wait (PITOT_WAIT) innermost. 0 by request.
   int64_t self_wait_ns = 0;
+  // TopOptions::finds_no_calls: as "Self CPU" of key_averages(), where calls of the device's API have rows of their
+  // own. What is inside it but in no operator, no scope of the host and, in an operator, no call. Python functions are
+  // no children.
+  int64_t self_no_calls_ns = 0;
   int64_t cpu_total_ns = 0;     // inside it; recursive calls count once
   int64_t self_gpu_ns = 0;      // GPU time launched in it but in no child with a row
   int64_t gpu_total_ns = 0;     // GPU time launched in it; recursive calls count once
@@ -213,7 +220,8 @@ struct TopTable {
 // Fills `table`.
 //
 // Self and total CPU time, averages and numbers of calls equal those of torch.profiler's key_averages() (PyTorch 2.x,
-// torch/autograd/profiler_util.py: FunctionEvent.self_cpu_time_total, self_device_time_total). There are two
+// torch/autograd/profiler_util.py: FunctionEvent.self_cpu_time_total, self_device_time_total). Self CPU time includes
+// calls of the device's API, which have rows of their own there: self_no_calls_ns is without them. There are two
 // exceptions. If an operator calls one of its own name, "CPU total" there adds up both; here each moment counts once,
 // so that no share exceeds 100 %. If its only child has its name, EventList._remove_dup_nodes merges both into one
 // call; here they are two calls. Percentiles are linear between ranks, as in numpy, and rounded.

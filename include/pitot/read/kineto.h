@@ -21,15 +21,22 @@ PITOT_NAMESPACE_BEGIN
 
 // A reader's findings about the file.
 struct KinetoReport {
-  uint64_t bytes = 0;            // of unpacked JSON
-  uint64_t events = 0;           // members of traceEvents
-  uint64_t events_unused = 0;    // of kinds without a place in a trace: arrows, marks, annotations on GPUs
-  uint64_t events_bad = 0;       // left out: not a JSON object, too deep, or incomplete for their kind
-  uint64_t events_not_text = 0;  // not UTF-8: invalid bytes became U+FFFD
+  uint64_t bytes = 0;              // of unpacked JSON
+  uint64_t events = 0;             // members of traceEvents
+  uint64_t events_unused = 0;      // of kinds without a place in a trace: arrows, marks, annotations on GPUs
+  uint64_t events_bad = 0;         // left out: not a JSON object, too deep, or incomplete for their kind
+  uint64_t events_not_text = 0;    // not UTF-8: invalid bytes became U+FFFD
+  uint64_t events_as_written = 0;  // with backslashes that are not escaped, as in paths of Windows
+  uint64_t events_unknown = 0;     // part of events_unused: of kinds that the reader does not know
+  std::string unknown_kinds;       // the first few of these
+  uint64_t documents = 0;          // one after the other
+  // Processes whose work was kept apart: ranks that a tool merged ("[TP00] 5000"), or documents one after the other.
+  uint64_t processes = 0;
   // Left out: before 0, after model::kMaxTimeNs, or beyond the limit for all durations together.
   uint64_t times_out_of_range = 0;
   uint64_t durations_negative = 0;   // counted as 0
   uint64_t correlations_shared = 0;  // calls with the id of an earlier call: activities belong to the earlier one
+  uint64_t correlations_mixed = 0;   // part of these: the earlier call is another process's
   uint64_t gpu_unlinked = 0;         // rows of `gpu` whose call is not in the file
   uint64_t names_unused = 0;         // of threads without events
   bool is_gzip = false;

@@ -12,6 +12,7 @@
 #include "analyze/facts/host_work.h"
 #include "analyze/facts/subjects.h"
 #include "base/quantile.h"
+#include "model/graph_work.h"
 #include "model/kernel_name.h"
 
 namespace pitot::blame {
@@ -33,7 +34,7 @@ constexpr double kMostSlowLaunches = 0.05;
 template <class Visit> void VisitLaunches(const Trace& trace, const Visit& visit) {
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
     const uint32_t call = trace.gpu.call[row];
-    if (trace.gpu.kind[row] == model::GpuKind::kKernel && call != kNone && trace.gpu.graph[row] == 0)
+    if (trace.gpu.kind[row] == model::GpuKind::kKernel && call != kNone && !model::IsOfGraph(trace, row))
       visit(call, trace.gpu.name[row]);
   }
 }

@@ -15,6 +15,7 @@
 #include "analyze/facts/recorded.h"
 #include "analyze/facts/subjects.h"
 #include "base/gpu_loss_reason.h"
+#include "model/graph_work.h"
 #include "pitot/model/indexes.h"
 
 namespace pitot::catalogue {
@@ -37,6 +38,7 @@ using facts::SeverityOf;
 using facts::Share;
 using model::Interval;
 using model::Intervals;
+using model::IsOfGraph;
 using model::kNone;
 using model::Trace;
 
@@ -62,12 +64,24 @@ class LaunchOverhead final : public Analyzer {
     if (!is_recorded && without_work == 0) AddNumber(analysis, "launches", kAll, facts::kNotRecorded);
     if (is_recorded && (without_work == 0 || analysis.trace().gpu.size() != 0))
       AddLaunches(analysis, Launches(analysis));
+    AddGraphLaunches(analysis);
     AddOfRequests(analysis);
     ForDevicesAtWork(analysis, [&](uint32_t device) { OfDevice(analysis, device); });
     return Status();
   }
 
  private:
+  // A graph is launched by one call, however many kernels it has.
+  static void AddGraphLaunches(Analysis& analysis) {
+    const Trace& trace = analysis.trace();
+    std::vector<bool> launches_graph(trace.calls.size());
+    for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
+      const uint32_t call = trace.gpu.call[row];
+      if (call != kNone && trace.gpu.kind[row] != model::GpuKind::kSpan) launches_graph[call] = IsOfGraph(trace, row);
+    }
+    const auto launches = std::count(launches_graph.begin(), launches_graph.end(), true);
+    if (launches != 0) AddNumber(analysis, "graph_launches", kAll, static_cast<double>(launches));
+  }
   // Counts requests that were recorded all of their time.
   static void AddOfRequests(Analysis& analysis) {
     const Trace& trace = analysis.trace();

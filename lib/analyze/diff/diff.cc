@@ -142,7 +142,8 @@ class Comparison {
     } else {
       diff_.tables.clear();  // steps are all alike
     }
-    AddTable("host", HostLedger(before_.trace, before_.units), HostLedger(after_.trace, after_.units), n1, n2);
+    AddTable("host", HostLedger(before_.trace, before_.units), HostLedger(after_.trace, after_.units), n1, n2,
+             Align::kWithoutLines);
     AddTable("gpu", before_.gpu, after_.gpu, n1, n2, Align::kByNormalName);
   }
 

@@ -35,16 +35,33 @@ std::vector<Row> RowsOf(const Ledger& before, const Ledger& after, Align align) 
   std::map<std::string, Row> rows;
   for (const Ledger::Entry& entry : before.entries()) rows[entry.name].before.push_back(&entry);
   for (const Ledger::Entry& entry : after.entries()) rows[entry.name].after.push_back(&entry);
-  std::map<std::string, Row> renamed;
+  std::map<std::string, Row> renamed, places;
   std::vector<Row> all;
   for (const auto& [name, row] : rows) {
     if (align == Align::kExactly || (!row.before.empty() && !row.after.empty())) {
       all.push_back(row);
       continue;
     }
-    Row& to = renamed[NormalName(name)];
-    to.before.insert(to.before.end(), row.before.begin(), row.before.end());
-    to.after.insert(to.after.end(), row.after.begin(), row.after.end());
+    if (align == Align::kByNormalName) {
+      Row& to = renamed[NormalName(name)];
+      to.before.insert(to.before.end(), row.before.begin(), row.before.end());
+      to.after.insert(to.after.end(), row.after.begin(), row.after.end());
+    } else {
+      for (const Ledger::Entry* entry : row.before) places[WithoutLine(name)].before.push_back(entry);
+      for (const Ledger::Entry* entry : row.after) places[WithoutLine(name)].after.push_back(entry);
+    }
+  }
+  for (auto& [name, row] : places) {
+    const auto by_line = [](const Ledger::Entry* a, const Ledger::Entry* b) {
+      return std::tuple(a->name.size(), a->name) < std::tuple(b->name.size(), b->name);
+    };
+    std::sort(row.before.begin(), row.before.end(), by_line);
+    std::sort(row.after.begin(), row.after.end(), by_line);
+    for (size_t i = 0; i < std::max(row.before.size(), row.after.size()); ++i) {
+      Row& to = all.emplace_back();
+      if (i < row.before.size()) to.before.push_back(row.before[i]);
+      if (i < row.after.size()) to.after.push_back(row.after[i]);
+    }
   }
   for (const auto& [name, row] : renamed) {
     if (!row.before.empty() && !row.after.empty()) {
@@ -55,6 +72,15 @@ std::vector<Row> RowsOf(const Ledger& before, const Ledger& after, Align align) 
     for (const Ledger::Entry* entry : row.after) all.push_back({{}, {entry}});
   }
   return all;
+}
+
+// "12" of "folder/file.py(12): function"; "" for other names.
+std::string_view LineOf(std::string_view scope) {
+  const size_t end = scope.find("): ");
+  const size_t bracket = end == std::string_view::npos ? end : scope.rfind('(', end);
+  if (bracket == std::string_view::npos) return {};
+  const std::string_view line = scope.substr(bracket + 1, end - bracket - 1);
+  return std::all_of(line.begin(), line.end(), IsDigit) ? line : std::string_view();
 }
 
 Amount SumOf(const std::vector<const Ledger::Entry*>& entries) {
@@ -80,7 +106,18 @@ std::string NameOf(const std::vector<const Ledger::Entry*>& entries) {
   return entries[0]->name + more;
 }
 
+std::string WasName(const std::string& before, const std::string& after) {
+  return WithoutLine(before) == WithoutLine(after) ? "line " + std::string(LineOf(before)) : before;
+}
+
 }  // namespace
+
+std::string WithoutLine(std::string_view scope) {
+  const std::string_view line = LineOf(scope);
+  if (line.empty()) return std::string(scope);
+  const auto begin = static_cast<size_t>(line.data() - scope.data());
+  return std::string(scope.substr(0, begin - 1)) + std::string(scope.substr(begin + line.size() + 1));
+}
 
 std::string NormalName(std::string_view kernel) {
   std::string name = model::BriefName(kernel);
@@ -111,7 +148,8 @@ DiffTable MakeTable(const char* name, const Ledger& before, const Ledger& after,
   for (size_t i = 0; i < rows.size(); ++i) {
     DiffRow row;
     row.name = NameOf(rows[i].after.empty() ? rows[i].before : rows[i].after);
-    if (!rows[i].before.empty() && NameOf(rows[i].before) != row.name) row.was = NameOf(rows[i].before);
+    if (!rows[i].before.empty() && NameOf(rows[i].before) != row.name)
+      row.was = WasName(NameOf(rows[i].before), row.name);
     row.before_count =
         1e-6 * static_cast<double>(amounts[i].before.count_millionths) / static_cast<double>(requests_before);
     row.after_count =

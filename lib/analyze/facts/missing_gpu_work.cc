@@ -33,7 +33,7 @@ struct Recorded {
       ++rows;
       if (call == kNone) continue;
       const std::string_view name = trace.strings[trace.calls.name[call]];
-      const bool is_graph = name.find("GraphLaunch") != std::string_view::npos;
+      const bool is_graph = base::IsGraphLaunch(name);
       rows_of_graphs += is_graph ? 1 : 0;
       if (is_counted[call] || base::CallClassOf(name) != base::CallClass::kLaunch) continue;
       is_counted[call] = true;

@@ -9,8 +9,10 @@
 #include "analyze/blame/walk_waits.h"
 #include "analyze/facts/host_work.h"
 #include "model/flatten.h"
+#include "model/graph_work.h"
 #include "model/interpreter_watch.h"
 #include "model/losses.h"
+#include "model/python_function.h"
 
 namespace pitot::top {
 
@@ -100,7 +102,10 @@ Nest::Nest(const TopIndex& index, const TopOptions& options, const Selection& se
 }
 
 void Nest::Count() {
-  for (uint32_t thread = 0; thread < trace_.threads.size(); ++thread) CountThread(thread);
+  for (uint32_t thread = 0; thread < trace_.threads.size(); ++thread) {
+    CountThread(thread);
+    if (options_.finds_no_calls && options_.by != TopBy::kLayer) CountNoCalls(thread);
+  }
   thread_ = kNone;
   for (uint32_t call = first_calls_.back(); call < trace_.calls.size(); ++call) CountLaunch(call);
   for (uint32_t row = 0; row < trace_.gpu.size(); ++row) {
@@ -229,6 +234,55 @@ void Nest::CountNotRecorded() {
   row.cpu_total_ns += ns;
 }
 
+bool Nest::IsKey(uint32_t event) const {
+  const model::SiteRow& site = trace_.sites[trace_.events.site[event]];
+  if (is_watch_[trace_.events.site[event]]) return false;
+  return site.kind == SiteKind::kOperator ||
+         (model::IsScope(site.kind) && site.kind != SiteKind::kWait && !model::IsPythonFunction(trace_, site));
+}
+
+void Nest::CountNoCalls(uint32_t thread) {
+  struct Key {
+    int64_t end_ns;
+    uint32_t event;
+    bool is_in_operator;
+  };
+  const model::ThreadRow& row = trace_.threads[thread];
+  const Interval known = KnownOf(trace_, row);
+  std::vector<Interval> calls;
+  for (uint32_t call = first_calls_[thread]; call < first_calls_[thread + 1]; ++call)
+    model::AddTo(&calls, {trace_.calls.begin_ns[call], trace_.CallEnd(call)});
+  const Intervals in_calls = model::Union(std::move(calls));
+  std::vector<Key> open;
+  int64_t now_ns = known.begin_ns;
+  size_t next = 0;  // the first call that may end after now_ns
+  const auto advance = [&](int64_t to_ns) {
+    while (!open.empty() && now_ns < to_ns) {
+      const Key top = open.back();
+      const int64_t until_ns = std::min(top.end_ns, to_ns);
+      if (until_ns > now_ns) {
+        int64_t ns = until_ns - now_ns;
+        while (next < in_calls.size() && in_calls[next].end_ns <= now_ns) ++next;
+        for (size_t i = next; top.is_in_operator && i < in_calls.size() && in_calls[i].begin_ns < until_ns; ++i)
+          ns -= std::min(in_calls[i].end_ns, until_ns) - std::max(in_calls[i].begin_ns, now_ns);
+        if (HasRow(top.event) && selection_.HasEvent(top.event)) rows_[RowOf(top.event)].row.self_no_calls_ns += ns;
+        now_ns = until_ns;
+      }
+      if (top.end_ns <= now_ns) open.pop_back();
+    }
+    now_ns = std::max(now_ns, to_ns);
+  };
+  model::VisitNested(
+      trace_, row.first_event, row.first_event + row.event_count, [&](uint32_t event) { return IsKey(event); },
+      [&](uint32_t event) {
+        advance(std::clamp(trace_.events.begin_ns[event], known.begin_ns, known.end_ns));
+        const bool is_operator = trace_.sites[trace_.events.site[event]].kind == SiteKind::kOperator;
+        open.push_back({std::min(trace_.EventEnd(event), known.end_ns), event,
+                        is_operator || (!open.empty() && open.back().is_in_operator)});
+      });
+  advance(known.end_ns);
+}
+
 // Passes time to the innermost scope.
 void Nest::Advance(int64_t to_ns) {
   while (!open_.empty() && now_ns_ < to_ns) {
@@ -355,7 +409,7 @@ void Nest::CountOperations(uint32_t event) {
 
 // Whether it is a kernel whose operations its operators would have told.
 bool Nest::IsOfOperators(uint32_t gpu_row) const {
-  return trace_.gpu.kind[gpu_row] == GpuKind::kKernel && trace_.gpu.graph[gpu_row] == 0 &&
+  return trace_.gpu.kind[gpu_row] == GpuKind::kKernel && !model::IsOfGraph(trace_, gpu_row) &&
          trace_.gpu.scope_path[gpu_row] == 0 && IsInWindow(trace_, gpu_row);
 }
 
@@ -496,7 +550,7 @@ uint32_t Nest::RowOutside(uint32_t gpu_row) {
     return rows_.Of("(compiled: " + std::string(fused.empty() ? "no operator" : fused) + ")");
   // Work of a graph belongs to the place of its capture, not to its launch. That place is unknown where nodes are not
   // recorded, and always for copies, sets and whole graphs.
-  if (!is_captured && (trace_.gpu.graph[gpu_row] != 0 || kind == GpuKind::kGraph))
+  if (!is_captured && model::IsOfGraph(trace_, gpu_row))
     return rows_.Of(is_by_operator ? "(CUDA graph: operators unknown)" : "(CUDA graph: scopes unknown)");
   if (!is_captured && !AreEventsKnown(call))
     return rows_.Of(is_by_operator ? "(operators not recorded)" : "(scopes not recorded)");

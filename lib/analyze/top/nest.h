@@ -36,6 +36,10 @@ class Nest {
   bool HasRow(uint32_t event) const;
   void CountThread(uint32_t thread);
   Scope ScopeOf(uint32_t event, const model::Interval& known) const;
+  // Counts self_no_calls_ns.
+  void CountNoCalls(uint32_t thread);
+  // Whether key_averages() has a row of such events.
+  bool IsKey(uint32_t event) const;
   // When a thread waited.
   model::Intervals WaitsOf(uint32_t thread) const;
   // How much of the time from now_ns_ to `until_ns` the thread waited.

@@ -269,6 +269,8 @@ int64_t Key(const TopRow& row, TopBy by, TopSort sort) {
       return row.gpu_p99_ns;
     case TopSort::kGpuRecords:
       return static_cast<int64_t>(row.gpu_records);
+    case TopSort::kSelfNoCalls:
+      return row.self_no_calls_ns;
     case TopSort::kSelfWait:
       return row.self_wait_ns;
     case TopSort::kFlops:
