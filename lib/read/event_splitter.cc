@@ -106,7 +106,10 @@ EventSplitter::Piece EventSplitter::NextEvent() {
       place_ = Place::kMembers;
       return Piece::kAgain;
     }
-    if (c == 0) return Cut("it ends in the middle of its events");
+    if (c == 0) {
+      ended_between_ = is_bare_;
+      return Cut("it ends in the middle of its events");
+    }
     if (c == '}' || c == ':') return Cut("it is not JSON between its events");
     if (!TakeValue()) return Cut("it ends in the middle of an event");
     return is_too_deep_ ? Piece::kTooDeep : Piece::kEvent;

@@ -46,6 +46,8 @@ class EventSplitter {
   const char* problem() const { return problem_; }
   bool has_events() const { return has_events_; }
   bool is_bare_list() const { return is_bare_; }  // without an object around it
+  // After kCut: a bare list ended after a whole event, without its bracket.
+  bool ended_between_events() const { return ended_between_; }
   uint64_t bytes() const { return bytes_; }
 
  private:
@@ -77,6 +79,7 @@ class EventSplitter {
   bool is_bare_ = false;  // a list of events without an object around it
   bool has_events_ = false;
   bool is_too_deep_ = false;
+  bool ended_between_ = false;
   const char* problem_ = "";
   uint64_t bytes_ = 0;
 };

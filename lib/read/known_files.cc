@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "read/known_files.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/columns.h"
+#include "base/text.h"
+
+namespace pitot::read {
+namespace {
+
+using namespace std::string_view_literals;
+
+struct KnownFile {
+  size_t at;
+  std::string_view bytes;
+  const char* name;
+};
+
+// The marks of files that people have next to traces.
+constexpr KnownFile kKnownFiles[] = {
+    {0,
+     "\x7f"
+     "ELF"sv,
+     "an ELF program or library"},
+    {0, "MZ"sv, "a Windows program"},
+    {0, "\xcf\xfa\xed\xfe"sv, "a macOS program"},
+    {0, "PK\x03\x04"sv, "a ZIP archive: unpack it first"},
+    {0, "\x28\xb5\x2f\xfd"sv, "a zstd file: unpack it with zstd -d first"},
+    {0,
+     "\xfd"
+     "7zXZ"sv,
+     "an xz file: unpack it with xz -d first"},
+    {0, "BZh"sv, "a bzip2 file: unpack it with bzip2 -d first"},
+    {257, "ustar"sv, "a tar archive: unpack it first"},
+    {0, "%PDF"sv, "a PDF"},
+    {0, "\x89PNG"sv, "a PNG picture"},
+    {0, "\xff\xd8\xff"sv, "a JPEG picture"},
+    {0, "GIF8"sv, "a GIF picture"},
+    {0, "PAR1"sv, "a Parquet file"},
+    {0, "ARROW1"sv, "an Arrow file"},
+    {0, "\x89HDF"sv, "an HDF5 file"},
+    {0, "\x93NUMPY"sv, "a NumPy array"},
+    {0, "PERFILE2"sv, "a perf.data file of Linux perf"},
+    {0, "QDSTRM"sv, "a raw file of Nsight Systems: export it by `nsys export --type sqlite`"},
+    {0, "NVR\0"sv, "a report of Nsight Compute"},
+    {0, "\0asm"sv, "a WebAssembly module"},
+    {0, "\x80\x02"sv, "a Python pickle"},
+    {0, "\x80\x04"sv, "a Python pickle"},
+};
+
+std::string Lowered(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return lower;
+}
+
+// The content is unpacked, so that a database is a database in a gzip file, too.
+std::string SqliteName(std::string_view bytes) {
+  const auto has = [&](std::string_view table) { return bytes.find(table) != std::string_view::npos; };
+  if (has("CUPTI_ACTIVITY_KIND_") || has("NSYS_") || has("TARGET_INFO_"))
+    return "a SQLite export of Nsight Systems, which this version does not read: open it with nsys";
+  if (has("rocpd_"))
+    return "a SQLite database of rocprofv3, which this version does not read: use --output-format json";
+  return "a SQLite database that nsys did not write";
+}
+
+std::string JsonName(const JsonHead& json) {
+  if (json.is_bare) return "JSON, but not a trace: it has no readable event: none of its members has a phase (\"ph\")";
+  if (!json.has_events) {
+    const bool is_otlp = json.HasMember("resourceSpans");
+    if (is_otlp) return "OpenTelemetry's spans as JSON, which this version does not read";
+    return "JSON, but not a trace: it has no traceEvents";
+  }
+  if (json.values == 0) return "a trace without events, of no known tool: its traceEvents are empty. Record again";
+  return "JSON, but not a trace: none of its " + base::Count(json.values) + " traceEvents has a phase (\"ph\")";
+}
+
+// A trace in protobuf begins with the first field of a message of its kind.
+std::string ProtobufName(std::string_view bytes) {
+  if (bytes.substr(0, 1) != "\x0a"sv) return {};
+  if (bytes.find("/host:CPU") != std::string_view::npos || bytes.find("/device:") != std::string_view::npos)
+    return "an XSpace of JAX's profiler (xplane.pb), which this version does not read: use the trace.json.gz next to "
+           "it";
+  const auto is_small = [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\r' && c != '\t';
+  };
+  if (std::any_of(bytes.begin(), bytes.end(), is_small))
+    return "perhaps a Perfetto trace or another protobuf, which this version does not read";
+  return {};
+}
+
+std::string TextName(std::string_view bytes) {
+  const std::string lower = Lowered(bytes.substr(0, 512));
+  const size_t first = std::min(lower.find_first_not_of(" \t\r\n"), lower.size());
+  const std::string_view text = std::string_view(lower).substr(first);
+  const auto begins = [&](std::string_view with) { return text.substr(0, with.size()) == with; };
+  if (begins("<!doctype html") || begins("<html")) return "an HTML page, not the file it links to";
+  if (begins("<?xml") || begins("<svg")) return "XML";
+  if (begins("version https://git-lfs")) return "a pointer of Git LFS: fetch the file by `git lfs pull`";
+  if (begins("#!")) return "a script";
+  if (begins("==prof==") || begins("==error==")) return "printed output of Nsight Compute";
+  return "plain text";
+}
+
+bool IsText(const Head& head) {
+  std::string_view bytes = std::string_view(head.bytes).substr(0, 4096);
+  // The last character may be cut.
+  for (int cut = 0; cut < 4 && bytes.size() > 4 && bytes.size() < head.bytes.size(); ++cut) {
+    if ((static_cast<unsigned char>(bytes.back()) & 0xc0) != 0x80 && static_cast<unsigned char>(bytes.back()) < 0x80)
+      break;
+    bytes.remove_suffix(1);
+  }
+  return std::none_of(bytes.begin(), bytes.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 && std::string_view("\t\r\n\f\x1b").find(c) == std::string_view::npos;
+  });
+}
+
+std::string ContentName(const Head& head) {
+  const std::string_view bytes = head.bytes;
+  if (bytes.substr(0, 15) == "SQLite format 3"sv) return SqliteName(bytes);
+  for (const KnownFile& known : kKnownFiles) {
+    if (bytes.size() > known.at && bytes.substr(known.at, known.bytes.size()) == known.bytes) return known.name;
+  }
+  if (head.json.is_json) return JsonName(head.json);
+  if (std::string name = ProtobufName(bytes); !name.empty()) return name;
+  return IsText(head) ? TextName(bytes) : "binary data of no known kind";
+}
+
+}  // namespace
+
+std::string WhatItIs(const Head& head) {
+  if (head.bytes.empty()) return head.is_gzip ? "it is a gzip file with nothing in it" : "it is empty";
+  return (head.is_gzip ? "it is, in gzip, " : "it is ") + ContentName(head);
+}
+
+}  // namespace pitot::read
