@@ -8,11 +8,11 @@
 
 namespace pitot::read {
 
-extern const Format kDumpFormat, kKinetoFormat, kChromeFormat;
+extern const Format kDumpFormat, kOnnxFormat, kKinetoFormat, kChromeFormat;
 
 inline constexpr const Format* kFormats[] = {
     &kDumpFormat,    //
-    &   // before Kineto: both have a category "Kernel"
+    &kOnnxFormat,    // before Kineto: both have a category "Kernel"
     &    //
     &kKinetoFormat,  //
     &kChromeFormat,  // last: the others are dialects of it
