@@ -8,12 +8,12 @@
 
 namespace pitot::read {
 
-extern const Format kDumpFormat, kOnnxFormat, kKinetoFormat, kChromeFormat;
+extern const Format kDumpFormat, kOnnxFormat, kJaxFormat, kKinetoFormat, kChromeFormat;
 
 inline constexpr const Format* kFormats[] = {
     &kDumpFormat,    //
     &kOnnxFormat,    // before Kineto: both have a category "Kernel"
-    &    //
+    &kJaxFormat,     //
     &kKinetoFormat,  //
     &kChromeFormat,  // last: the others are dialects of it
 };
