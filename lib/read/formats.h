@@ -18,6 +18,10 @@ inline constexpr const Format* kFormats[] = {
     &kChromeFormat,  // last: the others are dialects of it
 };
 
+// Reads it as this format, whatever its content is, for fuzzers; otherwise like ParseTrace.
+Status ParseAs(const Format& format, const void* data, uint64_t size, model::Trace* trace,
+               TraceReport* report) noexcept;
+
 }  // namespace pitot::read
 
 #endif  // PITOT_LIB_READ_FORMATS_H_

@@ -100,12 +100,13 @@ Status ReadAny(const Input& input, model::Trace* trace, TraceReport* report) {
   return Status(StatusCode::kInvalidArgument, WhatItIs(head).c_str());
 }
 
-Status ReadGuarded(const Input& input, model::Trace* trace, TraceReport* report) noexcept {
+// Runs a reader, and leaves the trace empty after an error.
+template <class F> Status Guard(model::Trace* trace, TraceReport* report, const F& read) noexcept {
   Status status;
   try {
     *trace = model::Trace();
     *report = TraceReport();
-    status = ReadAny(input, trace, report);
+    status = read();
     if (status.ok() || status.code() == StatusCode::kDataLoss) return status;
   } catch (const std::bad_alloc&) {
     status = Status(StatusCode::kResourceExhausted, "no memory for the trace");
@@ -117,16 +118,27 @@ Status ReadGuarded(const Input& input, model::Trace* trace, TraceReport* report)
 }
 
 }  // namespace
+
+Status ParseAs(const Format& format, const void* data, uint64_t size, model::Trace* trace,
+               TraceReport* report) noexcept {
+  return Guard(trace, report, [&] {
+    const Input input = {"", data, size};
+    Head head;
+    const Status status = ReadHead(input, &head);
+    return status.ok() ? ReadAs(format, head, input, trace, report) : status;
+  });
+}
+
 }  // namespace pitot::read
 
 PITOT_NAMESPACE_BEGIN
 
 Status ReadTrace(const std::string& path, model::Trace* trace, TraceReport* report) noexcept {
-  return read::ReadGuarded({path, nullptr, 0}, trace, report);
+  return read::Guard(trace, report, [&] { return read::ReadAny({path, nullptr, 0}, trace, report); });
 }
 
 Status ParseTrace(const void* data, uint64_t size, model::Trace* trace, TraceReport* report) noexcept {
-  return read::ReadGuarded({"", data, size}, trace, report);
+  return read::Guard(trace, report, [&] { return read::ReadAny({"", data, size}, trace, report); });
 }
 
 std::string ReadableFormats() {
