@@ -110,7 +110,16 @@ class JaxReader final : public ChromeTarget {
     }
     const bool is_operation = event.Find("hlo_op") != nullptr;
     const uint32_t site = builder_.Site(is_operation ? SiteKind::kOperator : SiteKind::kScope, event.name, args);
+    SetPlace(site, event.name);
     builder_.AddEvent(thread, site, span, args);
+  }
+
+  // A Python function is called "$file.py:12 name".
+  void SetPlace(uint32_t site, std::string_view name) {
+    const size_t space = name.find(' '), colon = name.rfind(':', space);
+    if (!BeginsWith(name, "$") || space == std::string_view::npos || colon == std::string_view::npos) return;
+    if (const uint32_t line = Whole(name.substr(colon + 1, space - colon - 1)); line != 0)
+      builder_.SetPlace(site, name.substr(space + 1), name.substr(1, colon - 1), line);
   }
 
   // Lines without a stream repeat its work by operation, module and step. Where there are no streams, as on TPUs, the

@@ -78,6 +78,17 @@ TEST_CASE("a device without streams has its operations as work", "[jax]") {
   CHECK(read.Name(read.trace.devices[0].name) == "TPU:0");
 }
 
+TEST_CASE("a Python function has its file and line", "[jax]") {
+  const Read read = ParseEvents(kHost + Event("701", "9", "$serve.py:12 Model.step", "1", "9") +
+                                Event("701", "9", "$builtins any", "2", "3") + Event("701", "9", "", "5", "1"));
+
+  REQUIRE(read.trace.sites.size() == 3);
+  CHECK(read.Name(read.trace.sites[0].file) == "serve.py");
+  CHECK(read.trace.sites[0].line == 12);
+  CHECK(read.Name(read.trace.sites[0].function) == "Model.step");
+  CHECK(read.trace.sites[1].file == 0);
+}
+
 TEST_CASE("an operation on a thread of the CPU is an operator, and an annotation a scope", "[jax]") {
   const Read read =
       ParseEvents(kHost + Event("701", "9", "train", "1", "9", R"("step_num":"0")") +
