@@ -106,7 +106,13 @@ TEST_CASE("of 1,000 foreign files none passes as a trace in which nothing happen
   const std::string kineto =
       R"({"schemaVersion":1,"traceEvents":[{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":5,"dur":2},)"
       R"({"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":9,"dur":2,"args":{"device":0,"stream":7}}]})";
+  // Small ones lose all of their events to a mistake or two.
+  const std::string one = R"({"schemaVersion":1,"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a","ts":5,"dur":2}]})";
+  const std::string names =
+      R"([{"ph":"M","name":"thread_name","pid":1,"tid":2,"args":{"name":"a"}},{"ph":"i","name":"b","ts":1}])";
   const std::vector<std::string> originals = {kineto,
+                                              one,
+                                              names,
                                               read_test::Gzip(kineto),
                                               FileText("viztracer.json"),
                                               FileText("onnxruntime.json"),
