@@ -24,6 +24,7 @@ constexpr KnownFile kKnownFiles[] = {
      "\x7f"
      "ELF"sv,
      "an ELF program or library"},
+    {0, "!<arch>\n"sv, "a library archive"},
     {0, "MZ"sv, "a Windows program"},
     {0, "\xcf\xfa\xed\xfe"sv, "a macOS program"},
     {0, "PK\x03\x04"sv, "a ZIP archive: unpack it first"},
@@ -61,34 +62,48 @@ std::string SqliteName(std::string_view bytes) {
   const auto has = [&](std::string_view table) { return bytes.find(table) != std::string_view::npos; };
   if (has("CUPTI_ACTIVITY_KIND_") || has("NSYS_") || has("TARGET_INFO_"))
     return "a SQLite export of Nsight Systems, which this version does not read: open it with nsys";
-  if (has("rocpd_"))
-    return "a SQLite database of rocprofv3, which this version does not read: use --output-format json";
+  if (has("rocpd_")) return "a SQLite database of rocprofv3, which this version does not read";
   return "a SQLite database that nsys did not write";
 }
 
 std::string JsonName(const JsonHead& json) {
   if (json.is_bare) return "JSON, but not a trace: it has no readable event: none of its members has a phase (\"ph\")";
   if (!json.has_events) {
-    const bool is_otlp = json.HasMember("resourceSpans");
-    if (is_otlp) return "OpenTelemetry's spans as JSON, which this version does not read";
+    if (json.HasMember("resourceSpans")) return "OpenTelemetry's spans as JSON, which this version does not read";
+    if (json.HasMember("rocprofiler-sdk-tool")) return "JSON of rocprofv3, which this version does not read";
     return "JSON, but not a trace: it has no traceEvents";
   }
   if (json.values == 0) return "a trace without events, of no known tool: its traceEvents are empty. Record again";
   return "JSON, but not a trace: none of its " + base::Count(json.values) + " traceEvents has a phase (\"ph\")";
 }
 
-// A trace in protobuf begins with the first field of a message of its kind.
+// Whether it is a sequence of messages in fields below 16, as far as the first eight go.
+bool IsFramed(std::string_view bytes) {
+  constexpr int kFrames = 8;
+  size_t at = 0;
+  for (int frame = 0; frame < kFrames && at < bytes.size(); ++frame) {
+    const auto tag = static_cast<unsigned char>(bytes[at++]);
+    if (tag < 0x0a || tag >= 0x80 || (tag & 7) != 2) return false;
+    uint64_t size = 0;
+    for (int shift = 0;; shift += 7) {
+      if (at >= bytes.size() || shift > 56) return false;
+      const auto byte = static_cast<unsigned char>(bytes[at++]);
+      size |= uint64_t{byte & 0x7fu} << shift;
+      if (byte < 0x80) break;
+    }
+    if (size == 0 || size > uint64_t{1} << 40) return false;
+    at += std::min<uint64_t>(size, bytes.size() - at);
+  }
+  return true;
+}
+
 std::string ProtobufName(std::string_view bytes) {
-  if (bytes.substr(0, 1) != "\x0a"sv) return {};
+  if (bytes.substr(0, 1) != "\x0a"sv || !IsFramed(bytes)) return {};
   if (bytes.find("/host:CPU") != std::string_view::npos || bytes.find("/device:") != std::string_view::npos)
     return "an XSpace of JAX's profiler (xplane.pb), which this version does not read: use the trace.json.gz next to "
            "it";
-  const auto is_small = [](char c) {
-    return static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\r' && c != '\t';
-  };
-  if (std::any_of(bytes.begin(), bytes.end(), is_small))
-    return "perhaps a Perfetto trace or another protobuf, which this version does not read";
-  return {};
+  return "a Perfetto trace or another protobuf, which this version does not read: https://ui.perfetto.dev opens a "
+         "trace";
 }
 
 std::string TextName(std::string_view bytes) {
@@ -124,8 +139,9 @@ std::string ContentName(const Head& head) {
     if (bytes.size() > known.at && bytes.substr(known.at, known.bytes.size()) == known.bytes) return known.name;
   }
   if (head.json.is_json) return JsonName(head.json);
-  if (std::string name = ProtobufName(bytes); !name.empty()) return name;
-  return IsText(head) ? TextName(bytes) : "binary data of no known kind";
+  if (IsText(head)) return TextName(bytes);
+  const std::string name = ProtobufName(bytes);
+  return name.empty() ? "binary data of no known kind" : name;
 }
 
 }  // namespace

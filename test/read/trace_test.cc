@@ -76,7 +76,9 @@ TEST_CASE("a file of no known format is named", "[read]") {
   CHECK(WhyNot(read_test::Gzip("some words\n")) == "it is, in gzip, plain text");
   CHECK(WhyNot(read_test::Gzip("")) == "it is a gzip file with nothing in it");
   CHECK(WhyNot("\x1f\x8b and more"s).find("its compressed data is damaged") != std::string::npos);
-  CHECK(WhyNot("\x0a\x20\x12/host:CPU\x1a"s).find("use the trace.json.gz next to it") != std::string::npos);
+  CHECK(WhyNot("\x0a\x0a\x12/host:CPU"s).find("use the trace.json.gz next to it") != std::string::npos);
+  CHECK(WhyNot("\x0a\x02\x08\x01\x0a\x01\x08"s).find("it is a Perfetto trace or another protobuf") == 0);
+  CHECK(WhyNot("\nwords after an empty line\n") == "it is plain text");
   CHECK(WhyNot("version https://git-lfs.github.com/spec/v1\n").find("git lfs pull") != std::string::npos);
 }
 
