@@ -61,16 +61,16 @@ std::string Lowered(std::string_view text) {
 std::string SqliteName(std::string_view bytes) {
   const auto has = [&](std::string_view table) { return bytes.find(table) != std::string_view::npos; };
   if (has("CUPTI_ACTIVITY_KIND_") || has("NSYS_") || has("TARGET_INFO_"))
-    return "a SQLite export of Nsight Systems, which this version does not read: open it with nsys";
-  if (has("rocpd_")) return "a SQLite database of rocprofv3, which this version does not read";
+    return "a SQLite export of Nsight Systems, not read by this version: open it with nsys";
+  if (has("rocpd_")) return "a SQLite database of rocprofv3, not read by this version";
   return "a SQLite database that nsys did not write";
 }
 
 std::string JsonName(const JsonHead& json) {
   if (json.is_bare) return "JSON, but not a trace: it has no readable event: none of its members has a phase (\"ph\")";
   if (!json.has_events) {
-    if (json.HasMember("resourceSpans")) return "OpenTelemetry's spans as JSON, which this version does not read";
-    if (json.HasMember("rocprofiler-sdk-tool")) return "JSON of rocprofv3, which this version does not read";
+    if (json.HasMember("resourceSpans")) return "OpenTelemetry's spans as JSON, not read by this version";
+    if (json.HasMember("rocprofiler-sdk-tool")) return "JSON of rocprofv3, not read by this version";
     return "JSON, but not a trace: it has no traceEvents";
   }
   if (json.values == 0) return "a trace without events, of no known tool: its traceEvents are empty. Record again";
@@ -100,9 +100,9 @@ bool IsFramed(std::string_view bytes) {
 std::string ProtobufName(std::string_view bytes) {
   if (bytes.substr(0, 1) != "\x0a"sv || !IsFramed(bytes)) return {};
   if (bytes.find("/host:CPU") != std::string_view::npos || bytes.find("/device:") != std::string_view::npos)
-    return "an XSpace of JAX's profiler (xplane.pb), which this version does not read: use the trace.json.gz next to "
+    return "an XSpace of JAX's profiler (xplane.pb), not read by this version: use the trace.json.gz next to "
            "it";
-  return "a Perfetto trace or another protobuf, which this version does not read: https://ui.perfetto.dev opens a "
+  return "a Perfetto trace or another protobuf, not read by this version: https://ui.perfetto.dev opens a "
          "trace";
 }
 
