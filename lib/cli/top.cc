@@ -297,7 +297,10 @@ std::string Notes(const Trace& trace, const TopTable& table, bool is_of_request)
   std::vector<std::string> notes;
   const std::string of = is_of_request ? "the request's time" : "the window";
   if (table.by == TopBy::kOperator || table.by == TopBy::kScope) notes.push_back(OperatorsNote(table.operators, of));
-  if (table.by == TopBy::kOperator && table.cpu_ns == 0)
+  // Rows such as "(launch unknown)" are of none.
+  const bool has_operators =
+      std::any_of(table.rows.begin(), table.rows.end(), [](const analyze::TopRow& row) { return row.name[0] != '('; });
+  if (table.by == TopBy::kOperator && table.cpu_ns == 0 && !has_operators)
     notes.push_back(
         "there are no operators; `--by kernel`, `--by scope` and `--by request` show the time without them");
   notes.push_back(NoLayersNote(trace, table));

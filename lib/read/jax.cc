@@ -143,7 +143,10 @@ class JaxReader final : public ChromeTarget {
     work.correlation = event.Number("correlation_id", 0);
     const std::string_view module = event.Text("hlo_module"), operation = event.Text("hlo_op");
     work.scope_path = std::string(module);
-    if (!operation.empty()) work.scope_path += (module.empty() ? "" : " / ") + std::string(operation);
+    if (!operation.empty()) {
+      work.scope_path += (module.empty() ? "" : " / ") + std::string(operation);
+      builder_.Site(SiteKind::kOperator, operation);  // for `top`: it counts as an operator
+    }
     const std::string_view details = event.Text("kernel_details"), copy = event.Text("memcpy_details");
     if (!details.empty() && work.kind == model::GpuKind::kKernel) {
       work.has_shape = true;

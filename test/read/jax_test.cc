@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "pitot/analyze/top.h"
 #include "read/parse.h"
 
 using pitot::SiteKind;
@@ -54,6 +55,18 @@ TEST_CASE("a GPU's kernel has its launch, shape, module and operation", "[jax]")
   CHECK(read.trace.streams[0].stream == 20);
   CHECK(read.Name(read.trace.devices[0].name) == "GPU:0");
   CHECK(read.Count("derived") == 2);  // the lines that repeat the stream's work
+}
+
+TEST_CASE("an operation on a GPU is an operator in the table of costs", "[jax]") {
+  const Read read = ParseEvents(
+      kHost + kGpu + Event("701", "9", "cuLaunchKernel", "100", "5", R"("correlation_id":"77")") +
+      Event("1", "20", "fusion_1", "110", "20", R"("correlation_id":"77","hlo_module":"jit_f","hlo_op":"fusion.1")"));
+
+  pitot::analyze::TopTable table;
+  REQUIRE(FindTop(read.trace, {}, &table).ok());
+  REQUIRE(table.rows.size() == 1);
+  CHECK(table.rows[0].name == "fusion.1");
+  CHECK(table.rows[0].self_gpu_ns == 20000);
 }
 
 TEST_CASE("a copy has its direction, kinds of memory and size", "[jax]") {
