@@ -130,7 +130,7 @@ bool ChromeDecoder::Event(std::string_view json, size_t capacity, ChromeEvent* e
       if (error.error() == simdjson::MEMALLOC) throw std::bad_alloc();
       const bool is_text = error.error() != simdjson::UTF8_ERROR && error.error() != simdjson::UNESCAPED_CHARS &&
                            simdjson::validate_utf8(json.data(), json.size());
-      if (is_text || is_repaired) return *event = ChromeEvent(), false;
+      if (is_text || is_repaired) return false;
     }
     repaired_ = Repaired(json);
     const size_t size = repaired_.size();

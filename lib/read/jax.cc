@@ -26,12 +26,10 @@ bool BeginsWith(std::string_view text, std::string_view prefix) { return text.su
 
 // The text after `key` up to the next space: "8,1,1" of "regs:40 grid:8,1,1 block:256,1,1" for "grid:".
 std::string_view Detail(std::string_view details, std::string_view key) {
-  for (size_t at = 0; (at = details.find(key, at)) != std::string_view::npos; at += key.size()) {
-    if (at != 0 && details[at - 1] != ' ') continue;
-    details.remove_prefix(at + key.size());
-    return details.substr(0, details.find(' '));
-  }
-  return {};
+  const size_t at = details.find(key);
+  if (at == std::string_view::npos) return {};
+  details.remove_prefix(at + key.size());
+  return details.substr(0, details.find(' '));
 }
 uint32_t Whole(std::string_view text) {
   const auto number = ParseDecimal(text, 0);

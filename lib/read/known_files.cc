@@ -119,14 +119,8 @@ std::string TextName(std::string_view bytes) {
   return "plain text";
 }
 
-bool IsText(const Head& head) {
-  std::string_view bytes = std::string_view(head.bytes).substr(0, 4096);
-  // The last character may be cut.
-  for (int cut = 0; cut < 4 && bytes.size() > 4 && bytes.size() < head.bytes.size(); ++cut) {
-    if ((static_cast<unsigned char>(bytes.back()) & 0xc0) != 0x80 && static_cast<unsigned char>(bytes.back()) < 0x80)
-      break;
-    bytes.remove_suffix(1);
-  }
+bool IsText(std::string_view bytes) {
+  bytes = bytes.substr(0, 4096);
   return std::none_of(bytes.begin(), bytes.end(), [](char c) {
     return static_cast<unsigned char>(c) < 0x20 && std::string_view("\t\r\n\f\x1b").find(c) == std::string_view::npos;
   });
@@ -139,7 +133,7 @@ std::string ContentName(const Head& head) {
     if (bytes.size() > known.at && bytes.substr(known.at, known.bytes.size()) == known.bytes) return known.name;
   }
   if (head.json.is_json) return JsonName(head.json);
-  if (IsText(head)) return TextName(bytes);
+  if (IsText(bytes)) return TextName(bytes);
   const std::string name = ProtobufName(bytes);
   return name.empty() ? "binary data of no known kind" : name;
 }

@@ -109,6 +109,32 @@ TEST_CASE("the outermost asynchronous span of an id is a request, and those with
   CHECK(read.Count("ends_without_begin") == 1);
 }
 
+TEST_CASE("asynchronous spans of the older kind are told apart by name, and local ids by process", "[chrome]") {
+  const auto old = [](const std::string& phase, const std::string& name, const std::string& at_us) {
+    return Event(phase, name, at_us, R"(,"cat":"net","id":1)");
+  };
+  const auto local = [](const std::string& phase, const std::string& pid, const std::string& at_us) {
+    return R"({"ph":")" + phase + R"(","name":"l","cat":"c","id2":{"local":"1"},"tid":1,"pid":)" + pid + R"(,"ts":)" +
+           at_us + "}";
+  };
+  const Read read = Parse("[" + old("S", "a", "1") + "," + old("S", "b", "2") + "," + old("F", "a", "3") + "," +
+                          old("F", "b", "4") + "," + local("b", "1", "5") + "," + local("b", "2", "6") + "," +
+                          local("e", "1", "7") + "," + local("e", "2", "8") + "]");
+
+  std::string text;
+  for (const auto& row : read.trace.requests)
+    text += read.Name(row.route) + " " + std::to_string(row.begin_ns) + "+" + std::to_string(row.duration_ns) + ", ";
+  CHECK(text == "a 1000+2000, b 2000+2000, l 5000+2000, l 6000+2000, ");
+}
+
+TEST_CASE("durations that would add up to more than the longest time are left out", "[chrome]") {
+  const std::string longest = R"(,"dur":4.6e15)";
+  const Read read = Parse("[" + Event("X", "a", "0", longest) + "," + Event("X", "b", "0", longest) + "]");
+
+  CHECK(read.Events() == "a 0+4600000000000000000");
+  CHECK(read.Count("times_out_of_range") == 1);
+}
+
 TEST_CASE("arrows and phases without a place are counted, not lost silently", "[chrome]") {
   const Read read = Parse("[" + Event("X", "a", "1", R"(,"dur":1)") + "," + Event("s", "f", "1", R"(,"id":1)") + "," +
                           Event("f", "f", "2", R"(,"id":1)") + "," + Event("v", "dump", "2") + ",{}]");
