@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "fakes/temp_directory.h"
+#include "pitot/serialize/dump.h"
 #include "read/parse.h"
+#include "report/incident_trace.h"
 
 using pitot::StatusCode;
 using read_test::Parse;
@@ -42,6 +44,24 @@ TEST_CASE("the content of a file decides on its reader", "[read]") {
   CHECK(Parse(R"({"schemaVersion":1,"traceEvents":[)" + kChromeEvent + "," + kKinetoEvent + "]}").report.format ==
         "kineto");
   CHECK(Parse("\xef\xbb\xbf \n[" + kChromeEvent + "]").report.format == "chrome");
+}
+
+TEST_CASE("a dump is known by a chunk's mark, also where its beginning is damaged or all there is", "[read]") {
+  std::string dump = incident::Serialize(*pitot::MakeDumpSerializer(), incident::MakeTrace());
+  CHECK(Parse(dump).report.format == "dump");
+  CHECK(Parse(read_test::Gzip(dump)).status.ok());
+  for (size_t size = 1; size < 4; ++size) {
+    const Read read = Parse(dump.substr(0, size));
+    CHECK(read.report.format == "dump");
+    CHECK(read.status.code() == StatusCode::kDataLoss);
+  }
+  dump[0] = 'x';
+  const Read damaged = Parse(dump);
+  CHECK(damaged.report.format == "dump");
+  CHECK(damaged.status.code() == StatusCode::kDataLoss);
+  // The mark alone may be in any binary file.
+  CHECK(WhyNot("\x7f"
+               "ELF\2\1\1 \x89PIT"s) == "it is an ELF program or library");
 }
 
 TEST_CASE("a gzipped file is read by the reader of its content", "[read]") {
