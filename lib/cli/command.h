@@ -22,8 +22,8 @@ enum ExitCode {
 
 // For the argument that DumpPath reads.
 inline constexpr const char* kDumpHelp =
-    "A dump, the directory of its incident, a directory of incidents (the newest is used), or JSON of PyTorch's "
-    "profiler";
+    "A dump, the directory of its incident, a directory of incidents (the newest is used), or a trace of another tool: "
+    "PyTorch's profiler, ONNX Runtime, JAX, Chrome JSON";
 
 // Each adds its command.
 void AddInfo(CommandLine& line);

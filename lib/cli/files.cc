@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -68,42 +67,18 @@ int ComplainUnreadable(const std::string& path, const Status& status) {
   return kUnreadable;
 }
 
-// Unpacks a gzipped file. 64 KiB at a time, so that a damaged one gives what was whole.
-Status Unpack(const std::string& path, std::string* bytes) {
-  constexpr size_t kStep = 64 << 10, kMost = size_t{1} << 30;
-  const gzFile file = gzopen(path.c_str(), "rbe");
-  if (file == nullptr) return Status(StatusCode::kNotFound, strerror(errno));
-  for (int got = 1; got > 0 && bytes->size() < kMost;) {
-    const size_t at = bytes->size();
-    bytes->resize(at + kStep);
-    got = gzread(file, bytes->data() + at, kStep);
-    bytes->resize(at + static_cast<size_t>(std::max(got, 0)));
-  }
-  gzclose(file);
-  if (bytes->size() >= kMost)
-    return Status(StatusCode::kResourceExhausted, "unpacked it has more than 1 GiB: unpack it first");
-  return {};
-}
-
-Status ReadPlainOrPacked(const std::string& path, bool is_packed, model::Trace* trace, DumpReport* report) {
-  if (!is_packed) return ReadDump(path, trace, report);
-  std::string bytes;
-  if (Status status = Unpack(path, &bytes); !status.ok()) return status;
-  return ParseDump(bytes.data(), bytes.size(), trace, report);
-}
-
-int LoadDump(const std::string& path, bool is_packed, bool is_recovering, model::Trace* trace, DumpReport* report) {
-  const Status status = ReadPlainOrPacked(path, is_packed, trace, report);
-  const bool is_known = report->version_major == dump_format::kVersionMajor;
-  if (is_known && report->version_minor > dump_format::kVersionMinor)
+// The exit code for a dump, with a message for a status that is not ok.
+int AnswerOfDump(const std::string& path, const Status& status, const DumpReport& report, bool is_recovering) {
+  const bool is_known = report.version_major == dump_format::kVersionMajor;
+  if (is_known && report.version_minor > dump_format::kVersionMinor)
     Complain(absl::StrFormat("%s has format %d.%d, and this version knows %d.%d: newer parts are left out, %d chunks.",
-                             path, report->version_major, report->version_minor, dump_format::kVersionMajor,
-                             dump_format::kVersionMinor, report->chunks_unknown));
+                             path, report.version_major, report.version_minor, dump_format::kVersionMajor,
+                             dump_format::kVersionMinor, report.chunks_unknown));
   switch (status.code()) {
     case StatusCode::kOk:
       return kDone;
     case StatusCode::kDataLoss:
-      if (report->chunks == 0) {
+      if (report.chunks == 0) {
         Complain(
             absl::StrFormat("%s holds no whole chunk: %s. Nothing can be recovered from it.", path, status.message()));
         return kNotADump;
@@ -111,7 +86,7 @@ int LoadDump(const std::string& path, bool is_packed, bool is_recovering, model:
       Complain(
           absl::StrFormat("%s is damaged: %s; %d chunks were read, %d are bad, %d bytes were skipped. The output "
                           "covers the whole chunks%s.",
-                          path, status.message(), report->chunks, report->chunks_bad, report->bytes_skipped,
+                          path, status.message(), report.chunks, report.chunks_bad, report.bytes_skipped,
                           is_recovering ? "" : "; `pitot recover` writes them to a file of their own"));
       return kDamaged;
     case StatusCode::kInvalidArgument:
@@ -125,44 +100,27 @@ int LoadDump(const std::string& path, bool is_packed, bool is_recovering, model:
   }
 }
 
-int LoadKineto(const std::string& path, model::Trace* trace, KinetoReport* report) {
-  const Status status = ReadKineto(path, trace, report);
+// The same for another tool's file.
+int AnswerOf(const std::string& path, const Status& status, const TraceReport& report) {
   switch (status.code()) {
     case StatusCode::kOk:
-      if (const std::string problems = report->Problems(); !problems.empty())
-        Complain(absl::StrFormat("%s: %s", path, problems));
+      if (!report.problems.empty()) Complain(absl::StrFormat("%s: %s", path, report.problems));
       return kDone;
     case StatusCode::kDataLoss:
       Complain(absl::StrFormat("%s is damaged: %s; %d events were read. The output covers these.", path,
-                               status.message(), report->events - report->events_bad));
+                               status.message(), report.events - report.events_bad));
       return kDamaged;
     case StatusCode::kInvalidArgument:
-      Complain(
-          absl::StrFormat("%s is not a trace readable by this version: %s. It reads Pitot's dumps and the JSON of "
-                          "PyTorch's profiler, plain or gzipped.",
-                          path, status.message()));
+      if (report.is_empty) {
+        Complain(absl::StrFormat("nothing happened in %s: it is %s.", path, status.message()));
+        return kNothingFound;
+      }
+      Complain(absl::StrFormat("%s is not a trace readable by this version: %s. It reads %s, plain or gzipped.", path,
+                               Reason(status, path), ReadableFormats()));
       return kNotADump;
     default:
       return ComplainUnreadable(path, status);
   }
-}
-
-// Whether it begins like JSON; a dump does not. Either may be gzipped. A damaged gzip file is read as JSON, which says
-// what is wrong.
-bool IsKineto(const std::string& path, bool* is_packed) {
-  char first[64] = {};
-  struct stat facts = {};
-  *is_packed = false;
-  const gzFile file = stat(path.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) ? gzopen(path.c_str(), "rbe") : nullptr;
-  if (file == nullptr) return false;
-  const int got = gzread(file, first, sizeof first);
-  *is_packed = gzdirect(file) == 0;
-  gzclose(file);
-  if (got <= 0) return *is_packed;
-  std::string_view text(first, static_cast<size_t>(got));
-  if (text.substr(0, 3) == "\xef\xbb\xbf") text.remove_prefix(3);
-  text = text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
-  return !text.empty() && (text[0] == '{' || text[0] == '[');
 }
 
 // Each of these writes the trace, and returns the problem or "".
@@ -241,10 +199,16 @@ int Load(const std::string& path, model::Trace* trace, LoadReport* report) {
                         path));
     return kUnreadable;
   }
-  bool is_packed = false;
-  report->is_kineto = IsKineto(path, &is_packed);
-  return report->is_kineto ? LoadKineto(path, trace, &report->kineto)
-                           : LoadDump(path, is_packed, report->is_recovering, trace, &report->dump);
+  const Status status = ReadTrace(path, trace, &report->file);
+  return report->IsDump() ? AnswerOfDump(path, status, report->file.dump, report->is_recovering)
+                          : AnswerOf(path, status, report->file);
+}
+
+std::string HowToRecord(const LoadReport& report, const std::string& what, const std::string& ours) {
+  if (report.IsDump()) return ours;
+  const auto& how = report.file.how;
+  const auto found = std::find_if(how.begin(), how.end(), [&](const auto& one) { return one.first == what; });
+  return found == how.end() ? report.file.tool + " does not record them." : found->second + ".";
 }
 
 bool IsEmpty(const model::Trace& trace) {

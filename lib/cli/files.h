@@ -11,8 +11,7 @@
 
 #include "pitot/extend/serializer.h"
 #include "pitot/model/trace.h"
-#include "pitot/read/dump.h"
-#include "pitot/read/kineto.h"
+#include "pitot/read/trace.h"
 
 namespace pitot::cli {
 
@@ -23,16 +22,17 @@ std::string DumpPath(const std::string& path);
 
 // The format of a file, and the findings of its reader.
 struct LoadReport {
-  bool is_kineto = false;      // JSON of PyTorch's profiler; otherwise a dump
   bool is_recovering = false;  // set before Load: no hint at `pitot recover`
-  DumpReport dump;
-  KinetoReport kineto;
-  bool IsComplete() const { return is_kineto ? kineto.complete && kineto.events_bad == 0 : dump.complete; }
+  TraceReport file;
+  bool IsDump() const { return file.format == "dump"; }
 };
 
-// Reads a trace in either format, recognised by the file's first bytes. Returns kDone or kDamaged with the trace
+// Reads a file of any known format, recognised by its content. Returns kDone or kDamaged with the trace
 // filled; losses are listed on stderr. Otherwise returns the exit code, with a message on stderr that says what to do.
 int Load(const std::string& path, model::Trace* trace, LoadReport* report);
+
+// What to do to record `what` ("kernel"): `ours` for a dump, otherwise the advice of the file's own tool.
+std::string HowToRecord(const LoadReport& report, const std::string& what, const std::string& ours);
 
 // Whether nothing happened in the trace.
 bool IsEmpty(const model::Trace& trace);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/columns.h"
 #include "base/gpu_counters.h"
 #include "base/host_counters.h"
@@ -68,9 +69,12 @@ std::string ThreadName(const Trace& trace, uint32_t thread) {
 int64_t Realtime(const Trace& trace, int64_t ns) { return ns - trace.clock.monotonic_ns + trace.clock.realtime_ns; }
 
 bool HasGpuFacts(const Trace& trace) {
-  const auto is_other = [&](const model::CounterRow& row) { return !base::IsHostCounter(trace.strings[row.name]); };
   return !trace.devices.empty() || trace.gpu.size() != 0 || trace.calls.size() != 0 || !trace.depths.empty() ||
-         !trace.gpu_losses.empty() || std::any_of(trace.counters.begin(), trace.counters.end(), is_other);
+         !trace.gpu_losses.empty();
+}
+bool HasOwnCounters(const Trace& trace) {
+  return std::any_of(trace.counters.begin(), trace.counters.end(),
+                     [&](const model::CounterRow& row) { return !base::IsHostCounter(trace.strings[row.name]); });
 }
 std::string StreamName(const Trace& trace, uint32_t stream) {
   return absl::StrFormat("stream %d (context %d)", trace.streams[stream].stream, trace.streams[stream].context);
@@ -169,8 +173,8 @@ void AddLosses(const Trace& trace, Lines* lines) {
 
 // "1.0", "Kineto JSON, gzip".
 std::string FormatName(const LoadReport& report) {
-  if (report.is_kineto) return report.kineto.is_gzip ? "Kineto JSON, gzip" : "Kineto JSON";
-  return absl::StrFormat("%d.%d", report.dump.version_major, report.dump.version_minor);
+  if (report.IsDump()) return absl::StrFormat("%d.%d", report.file.dump.version_major, report.file.dump.version_minor);
+  return report.file.name + (report.file.is_gzip ? ", gzip" : "");
 }
 
 // The note of `pitot recover` about the damaged dump behind this one; "" for other dumps.
@@ -179,22 +183,27 @@ std::string RecoveredFrom(const Trace& trace) { return std::string(trace.Attribu
 std::string Text(const std::string& path, const Trace& trace, const LoadReport& report) {
   Lines lines(WrapWidth(base::kColumns));
   const std::string recovered = RecoveredFrom(trace);
-  lines.Add(0, (report.is_kineto ? "trace      " : "dump       ") + path);
+  lines.Add(0, (report.IsDump() ? "dump       " : "trace      ") + path);
   lines.AddWrapped(0, "format     ",
-                   FormatName(report) + (!report.IsComplete() ? ", damaged: only whole chunks are shown"
-                                         : recovered.empty()  ? ", complete"
-                                                              : ", recovered " + recovered));
-  // PyTorch's profiler may give neither.
+                   FormatName(report) + (!report.file.complete ? ", damaged: only whole parts are shown"
+                                         : recovered.empty()   ? ", complete"
+                                                               : ", recovered " + recovered));
+  if (!report.IsDump()) lines.Add(0, "written by " + report.file.tool);
+  if (!report.file.lacks.empty()) lines.AddWrapped(0, "lacks      ", absl::StrJoin(report.file.lacks, "; "));
+  // Other tools may give neither.
   const std::string process = Str(trace, trace.process_name);
-  lines.Add(0, "process    " + (trace.pid != 0    ? process + absl::StrFormat(" (pid %d)", trace.pid)
+  lines.Add(0, "process    " + (trace.pid != 0
+                                    ? (process.empty() ? "" : process + " ") + absl::StrFormat("(pid %d)", trace.pid)
                                 : process.empty() ? "(unknown)"
                                                   : process));
   lines.Add(0, "taken      " + (trace.clock.realtime_ns != 0 ? base::DateTime(Realtime(trace, trace.clock.monotonic_ns))
                                                              : "(unknown)"));
-  lines.Add(0, "span       " + Duration(trace.window_end_ns - trace.window_begin_ns) + ", " +
-                   base::TimeOfDay(Realtime(trace, trace.window_begin_ns)) + " to " +
-                   base::TimeOfDay(Realtime(trace, trace.window_end_ns)));
-  if (!report.is_kineto)
+  std::string span = Duration(trace.window_end_ns - trace.window_begin_ns);
+  if (trace.clock.realtime_ns != 0)
+    span += ", " + base::TimeOfDay(Realtime(trace, trace.window_begin_ns)) + " to " +
+            base::TimeOfDay(Realtime(trace, trace.window_end_ns));
+  lines.Add(0, "span       " + span);
+  if (report.IsDump())
     lines.Add(0, std::string("clock      ") + (trace.clock.cycle_counter ? "cycle counter" : "operating system") +
                      ", converted within " + Duration(trace.clock.pair_width_ns));
   lines.Add(0, "holds      " + Count(trace.events.size()) + " events, " + Count(trace.requests.size()) + " requests, " +
@@ -207,6 +216,9 @@ std::string Text(const std::string& path, const Trace& trace, const LoadReport& 
                          Count(trace.overheads.size()) + " overheads, " + Count(trace.depths.size()) + " depths, " +
                          Count(trace.counters.size()) + " counters, " + Count(trace.samples.size()) + " samples");
     lines.AddWrapped(0, "kernels    ", KernelText(trace));
+  } else if (HasOwnCounters(trace)) {
+    lines.Add(0, "counters   " + base::Plural(trace.counters.size(), "counter") + ", " +
+                     base::Plural(trace.samples.size(), "sample"));
   }
   if (const report::HostReport host(trace); host.IsKnown()) host.Write(0, &lines);
   for (const model::FiringRow& firing : trace.firings) {
@@ -226,26 +238,11 @@ std::string Text(const std::string& path, const Trace& trace, const LoadReport& 
   return lines.text();
 }
 
-ordered_json KinetoJson(const KinetoReport& kineto) {
-  return {{"bytes", kineto.bytes},
-          {"events", kineto.events},
-          {"unused", kineto.events_unused},
-          {"bad", kineto.events_bad},
-          {"not_text", kineto.events_not_text},
-          {"as_written", kineto.events_as_written},
-          {"unknown", kineto.events_unknown},
-          {"documents", kineto.documents},
-          {"processes", kineto.processes},
-          {"times_out_of_range", kineto.times_out_of_range},
-          {"durations_negative", kineto.durations_negative},
-          {"correlations_shared", kineto.correlations_shared},
-          {"correlations_mixed", kineto.correlations_mixed},
-          {"gpu_unlinked", kineto.gpu_unlinked},
-          {"gpu_no_time", kineto.gpu_no_time},
-          {"gpu_impossible", kineto.gpu_impossible},
-          {"host_no_time", kineto.host_no_time},
-          {"launches_without_work", kineto.launches_without_work},
-          {"names_unused", kineto.names_unused}};
+// The reader's own counts.
+ordered_json ReaderJson(const TraceReport& file) {
+  ordered_json json = {{"tool", file.tool}, {"events", file.events}, {"bad", file.events_bad}, {"lacks", file.lacks}};
+  for (const auto& [name, count] : file.counts) json[name] = count;
+  return json;
 }
 
 ordered_json CountsJson(const Trace& trace) {
@@ -353,13 +350,13 @@ ordered_json AttributesJson(const Trace& trace) {
 std::string Json(const std::string& path, const Trace& trace, const LoadReport& report) {
   ordered_json info;
   info["file"] = path;
-  info["format"] = report.is_kineto ? "kineto" : "dump";
-  info["version"] = report.is_kineto ? ordered_json() : ordered_json(FormatName(report));
-  info["complete"] = report.IsComplete() && RecoveredFrom(trace).empty();
-  if (report.is_kineto) {
-    info["json"] = KinetoJson(report.kineto);
+  info["format"] = report.file.format;
+  info["version"] = report.IsDump() ? ordered_json(FormatName(report)) : ordered_json();
+  info["complete"] = report.file.complete && RecoveredFrom(trace).empty();
+  if (!report.IsDump()) {
+    info["json"] = ReaderJson(report.file);
   } else {
-    const DumpReport& dump = report.dump;
+    const DumpReport& dump = report.file.dump;
     info["chunks"] = {{"read", dump.chunks}, {"bad", dump.chunks_bad}, {"unknown", dump.chunks_unknown}};
     info["bytes_skipped"] = dump.bytes_skipped;
   }

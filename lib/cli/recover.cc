@@ -24,12 +24,13 @@ struct RecoverOptions {
 };
 
 void NoteRecovery(const LoadReport& report, model::Trace* trace) {
-  const DumpReport& dump = report.dump;
-  const std::string said =
-      report.is_kineto ? absl::StrFormat("from damaged JSON: %d events kept, %d bad",
-                                         report.kineto.events - report.kineto.events_bad, report.kineto.events_bad)
-                       : absl::StrFormat("from a damaged dump: %d chunks kept, %d bad, %d bytes skipped", dump.chunks,
-                                         dump.chunks_bad, dump.bytes_skipped);
+  const TraceReport& file = report.file;
+  const DumpReport& dump = file.dump;
+  const std::string said = !report.IsDump()
+                               ? absl::StrFormat("from a damaged file of %s: %d events kept, %d bad", file.tool,
+                                                 file.events - file.events_bad, file.events_bad)
+                               : absl::StrFormat("from a damaged dump: %d chunks kept, %d bad, %d bytes skipped",
+                                                 dump.chunks, dump.chunks_bad, dump.bytes_skipped);
   trace->attributes.push_back({trace->strings.Add("recovered"), trace->strings.Add(said)});
 }
 
@@ -42,7 +43,7 @@ int Recover(const RecoverOptions& options) {
 
   const bool is_whole = loaded == kDone;
   const std::string whole =
-      "nothing to recover: " + options.input + " is a whole " + (report.is_kineto ? "trace" : "dump");
+      "nothing to recover: " + options.input + " is a whole " + (report.IsDump() ? "dump" : "trace");
   if (is_whole && options.output.empty()) {
     Print(whole + "\n");
     return kDone;

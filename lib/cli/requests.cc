@@ -352,13 +352,13 @@ int Requests(const RequestsOptions& options) {
     Print(Table(trace, selected, shown));
   }
   if (rows.empty()) {
-    Complain(trace.requests.empty()
-                 ? absl::StrFormat(
-                       "there are no requests in %s: Request::Begin records them (docs/guide/instrument.md). `pitot "
-                       "analyze` and `pitot top` work without requests.",
-                       options.input)
-                 : absl::StrFormat("none of the %d requests of %s matches. `pitot info` lists the routes.",
-                                   trace.requests.size(), options.input));
+    Complain(
+        trace.requests.empty()
+            ? absl::StrFormat("there are no requests in %s: %s `pitot analyze` and `pitot top` work without requests.",
+                              options.input,
+                              HowToRecord(report, "request", "Request::Begin records them (docs/guide/instrument.md)."))
+            : absl::StrFormat("none of the %d requests of %s matches. `pitot info` lists the routes.",
+                              trace.requests.size(), options.input));
     return ExitCodeOf(loaded, kNothingFound);
   }
   return loaded;

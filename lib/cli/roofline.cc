@@ -184,8 +184,9 @@ int Roofline(const RooflineArguments& arguments) {
   const size_t shown = limit == 0 ? table.rows.size() : std::min(table.rows.size(), limit);
   if (arguments.json) Print(RooflineJson(trace, table, shown));
   if (table.rows.empty()) {
-    Complain("no GPU work of layers or operators is in " + arguments.input +
-             ": pitot::gpu::Enable times layers, and CUPTI's collector records kernels (docs/guide/gpu.md)");
+    Complain("no GPU work of layers or operators is in " + arguments.input + ": " +
+             HowToRecord(report, "kernel",
+                         "pitot::gpu::Enable times layers, and CUPTI's collector records kernels (docs/guide/gpu.md)"));
     return ExitCodeOf(loaded, kNothingFound);
   }
   if (!arguments.output.empty()) {

@@ -307,7 +307,10 @@ std::string Notes(const Trace& trace, const TopTable& table, bool is_of_request)
   std::vector<std::string> notes;
   const std::string of = is_of_request ? "the request's time" : "the window";
   if (table.by == TopBy::kOperator || table.by == TopBy::kScope) notes.push_back(OperatorsNote(table.operators, of));
-  if (table.by == TopBy::kOperator && table.cpu_ns == 0)
+  // Rows such as "(launch unknown)" are of none.
+  const bool has_operators =
+      std::any_of(table.rows.begin(), table.rows.end(), [](const analyze::TopRow& row) { return row.name[0] != '('; });
+  if (table.by == TopBy::kOperator && table.cpu_ns == 0 && !has_operators)
     notes.push_back(
         "there are no operators; `--by kernel`, `--by scope` and `--by request` show the time without them");
   notes.push_back(NoLayersNote(trace, table));
@@ -462,11 +465,11 @@ bool WereNotAllRecorded(const model::OperatorCoverage& operators) {
   return operators.is_known && operators.covered_ns != operators.ran_ns;
 }
 
-std::string WhyNothing(const TopTable& table, const TopArguments& arguments) {
+std::string WhyNothing(const TopTable& table, const TopArguments& arguments, const LoadReport& report) {
   const std::string of = arguments.request.empty() ? "" : "of request " + arguments.request + " ";
   if (table.by != TopBy::kOperator)
     return "there is nothing " + of + "to count by " + NameOf(table.by) + " in " + arguments.input + ": " +
-           WhoRecords(table.by);
+           HowToRecord(report, NameOf(table.by), WhoRecords(table.by));
   const model::OperatorCoverage& operators = table.operators;
   if (WereNotAllRecorded(operators)) {
     const std::string time = of.empty() ? "the window" : "the time of request " + arguments.request;
@@ -476,8 +479,8 @@ std::string WhyNothing(const TopTable& table, const TopArguments& arguments) {
                       time + ", and none ran there") +
            ": set depth ops with Options::depth or Recorder::SetDepth";
   }
-  return "there are no operators and no GPU work " + of + "in " + arguments.input + ": " + WhoRecords(table.by) +
-         " `--by scope` counts the host's scopes.";
+  return "there are no operators and no GPU work " + of + "in " + arguments.input + ": " +
+         HowToRecord(report, NameOf(table.by), WhoRecords(table.by)) + " `--by scope` counts the host's scopes.";
 }
 
 // False, with a message, if the arguments contradict each other.
@@ -496,7 +499,7 @@ bool TakeOptions(const TopArguments& arguments, TopOptions* options) {
 }
 
 // Prints the rows, or why there are none. Returns kDone or kNothingFound.
-int PrintRows(const Trace& trace, const TopTable& table, const TopArguments& arguments) {
+int PrintRows(const Trace& trace, const TopTable& table, const TopArguments& arguments, const LoadReport& report) {
   const auto limit = static_cast<size_t>(arguments.limit.value_or(arguments.json ? 0 : kRowsForPeople));
   const size_t shown = limit == 0 ? table.rows.size() : std::min(table.rows.size(), limit);
   if (arguments.json) {
@@ -504,8 +507,13 @@ int PrintRows(const Trace& trace, const TopTable& table, const TopArguments& arg
   } else if (!table.rows.empty()) {
     Print(Table(trace, table, shown, arguments));
   }
+  const bool has_shapes =
+      std::any_of(table.rows.begin(), table.rows.end(), [](const analyze::TopRow& row) { return !row.shape.empty(); });
+  if (arguments.groups_by_shape && table.by == TopBy::kOperator && !table.rows.empty() && !has_shapes)
+    Complain("no operator of " + arguments.input + " has sizes of inputs: " +
+             HowToRecord(report, "shapes", "TorchOptions::shapes records them (docs/guide/torch.md)."));
   if (!table.rows.empty()) return kDone;
-  Complain(WhyNothing(table, arguments));
+  Complain(WhyNothing(table, arguments, report));
   return kNothingFound;
 }
 
@@ -541,7 +549,7 @@ int Top(const TopArguments& arguments) {
     Complain(status.message());
     return kUnreadable;
   }
-  return ExitCodeOf(loaded, PrintRows(trace, table, arguments));
+  return ExitCodeOf(loaded, PrintRows(trace, table, arguments, report));
 }
 
 }  // namespace

@@ -152,7 +152,10 @@ EventSplitter::Piece EventSplitter::NextEvent() {
       place_ = Place::kMembers;
       return Piece::kAgain;
     }
-    if (c == 0) return Cut("it ends in the middle of its events");
+    if (c == 0) {
+      ended_between_ = is_bare_;
+      return Cut("it ends in the middle of its events");
+    }
     if (c == '}' || c == ':') return SkipToEvent();
     if (std::exchange(is_broken_, false) && IsAhead(0, kDocumentKey)) {
       place_ = Place::kStart;

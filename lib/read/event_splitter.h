@@ -49,6 +49,8 @@ class EventSplitter {
   const char* problem() const { return problem_; }
   bool has_events() const { return has_events_; }
   bool is_bare_list() const { return is_bare_; }  // without an object around it; of the last document
+  // After kCut: a bare list ended after a whole event, without its bracket.
+  bool ended_between_events() const { return ended_between_; }
   uint64_t bytes() const { return bytes_; }
 
  private:
@@ -93,6 +95,7 @@ class EventSplitter {
   bool document_has_events_ = false;  // this document
   bool is_event_ = false;             // the value being taken
   bool is_too_deep_ = false, is_broken_ = false;
+  bool ended_between_ = false;
   const char* problem_ = "";
   uint64_t bytes_ = 0;
 };

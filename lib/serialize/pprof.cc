@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/flatten.h"
+#include "model/graph_work.h"
 #include "model/interpreter_watch.h"
 #include "model/kernel_name.h"
 #include "model/losses.h"

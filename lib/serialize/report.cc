@@ -295,12 +295,14 @@ class Writer {
     lines_.Blank();
     const int64_t at_ns = is_incident ? trace_.firings[0].at_ns : trace_.window_end_ns;
     if (IsRecorded()) {
-      lines_.Add(2, "time       " + DateTime(Realtime(at_ns)));
+      const bool has_date = trace_.clock.realtime_ns != 0;
+      if (has_date) lines_.Add(2, "time       " + DateTime(Realtime(at_ns)));
       lines_.Add(2, "process    " + Name(trace_.process_name, "(unnamed)") +
                         Format(" (pid %lld)", static_cast<long long>(trace_.pid)));
-      lines_.Add(2, "window     " + Duration(trace_.window_end_ns - trace_.window_begin_ns) + ", " +
-                        TimeOfDay(Realtime(trace_.window_begin_ns)) + " to " +
-                        TimeOfDay(Realtime(trace_.window_end_ns)));
+      lines_.Add(2, "window     " + Duration(trace_.window_end_ns - trace_.window_begin_ns) +
+                        (has_date ? ", " + TimeOfDay(Realtime(trace_.window_begin_ns)) + " to " +
+                                        TimeOfDay(Realtime(trace_.window_end_ns))
+                                  : ""));
     }
     lines_.Add(2, "holds      " + Plural(trace_.events.size(), "event") + " of " +
                       Plural(trace_.threads.size(), "thread") + ", " + Plural(trace_.requests.size(), "request") +

@@ -49,15 +49,16 @@ TEST_CASE("info, top, report and convert read a PyTorch trace by its content, no
   CHECK(folder.Run("info a.pitot").exit_code == 0);
 }
 
-TEST_CASE("analyze of a trace without events exits as for an empty answer", "[cli]") {
+TEST_CASE("a trace without events exits as for an empty answer", "[cli]") {
   const Folder folder;
-  for (const char* trace : {R"({"traceEvents":[]})", "[]"}) {
-    folder.Write("empty.json", trace);
-    for (const char* flag : {"", " --json"}) {
-      const Result result = folder.Run("analyze empty.json" + std::string(flag));
-      CHECK(result.exit_code == 1);
-      CHECK(result.err.find("nothing happened in empty.json: record again") != std::string::npos);
-    }
+  folder.Write("empty.json", R"({"schemaVersion":1,"traceEvents":[]})");
+  for (const char* command : {"analyze", "analyze --json", "info", "top", "report -o -", "convert -o -"}) {
+    CAPTURE(command);
+    const Result result = folder.Run(std::string(command) + " empty.json");
+    CHECK(result.exit_code == 1);
+    CHECK(result.out.empty());
+    CHECK(result.err.find("nothing happened in empty.json: it is Kineto JSON without an event: profile while") !=
+          std::string::npos);
   }
 }
 
@@ -196,8 +197,8 @@ TEST_CASE("a JSON list without a readable event is refused, and nothing is writt
     const Result convert = folder.Run("convert other.json -o out.pftrace");
 
     CHECK(convert.exit_code == 5);
-    CHECK(convert.err.find("other.json is not a trace readable by this version: it has no readable event: ") !=
-          std::string::npos);
+    CHECK(convert.err.find("other.json is not a trace readable by this version: it is JSON, but not a trace: it has no "
+                           "readable event") != std::string::npos);
     CHECK_FALSE(std::filesystem::exists(folder / "out.pftrace"));
   }
 }

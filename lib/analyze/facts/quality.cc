@@ -123,7 +123,9 @@ class Inspector {
     if (unmatched_share > limits_.unmatched_share)
       Add("a39.unmatched", kAll,
           Percent(unmatched_share) + " of GPU work has no call: its owner and launch time are not known",
-          "Use a longer window or depth kernels: the calls were before the window, or launched graphs.",
+          HasCallsOfItsTool()
+              ? "Use a longer window or depth kernels: the calls were before the window, or launched graphs."
+              : "The file has no calls: its tool did not record them, and causes before a launch stay unknown.",
           "rows without call / rows", unmatched_share, "unmatched_share", kReadsLaunches, unmatched_share,
           at(first_unmatched));
     if (instant_share > limits_.instant_share)
@@ -134,6 +136,9 @@ class Inspector {
     if (instant_share > limits_.instant_share && !AreWholeMicroseconds())
       damages_.back().set_aside = static_cast<double>(instant);
   }
+
+  // Other tools' formats may have none (read/read_trace.cc notes what a format lacks).
+  bool HasCallsOfItsTool() const { return trace_.calls.size() != 0 || trace_.AttributeOf("not_recorded").empty(); }
 
   // Work of less than one has no duration then. Otherwise it lost its end.
   bool AreWholeMicroseconds() const {

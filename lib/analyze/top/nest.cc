@@ -494,6 +494,11 @@ uint32_t Nest::RowOf(uint32_t event) {
 void Nest::SeeNames() {
   if (has_seen_names_) return;
   has_seen_names_ = true;
+  // Also those of which only GPU work is in the trace.
+  for (const model::SiteRow& site : trace_.sites) {
+    if (site.kind == SiteKind::kOperator && !site.name_is_first_arg)
+      names_[trace_.strings[site.name]].as_operator = true;
+  }
   for (uint32_t event = 0; event < trace_.events.size(); ++event) {
     const SiteKind kind = trace_.sites[trace_.events.site[event]].kind;
     if (!model::IsScope(kind)) continue;

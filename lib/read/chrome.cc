@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Chrome's JSON (the "Trace Event Format"), as viztracer and many other tools write it.
+#include <stdlib.h>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/columns.h"
+#include "read/chrome_file.h"
+#include "read/decimal.h"
+#include "read/formats.h"
+#include "read/trace_builder.h"
+
+namespace pitot::read {
+namespace {
+
+using model::kNone;
+using model::kOpen;
+
+class ChromeReader final : public ChromeTarget {
+ public:
+  ChromeReader(model::Trace* trace, TraceReport* report) : builder_(trace), report_(*report) {}
+
+  bool Take(const ChromeEvent& event) override {
+    const char phase = event.phase.size() == 1 ? event.phase[0] : '\0';
+    if (phase == 'M') return TakeName(event), true;
+    // JAX and others end a list with an empty object.
+    if (phase == '\0') return ++unused_, !event.phase.empty() || event.name.empty();
+    if (!IsKnown(phase)) return ++unused_, true;
+    if (!event.begin_ns) return false;
+    switch (phase) {
+      case 'X':
+        return TakeSpan(event, event.duration_ns.value_or(kOpen)), true;
+      case 'B':
+      case 'E':
+        return Keep(event), true;
+      case 'i':
+      case 'I':
+      case 'R':
+        builder_.AddEvent(Thread(event), builder_.Site(SiteKind::kInstant, event.name, event.args),
+                          {*event.begin_ns, 0}, event.args);
+        return true;
+      case 'C':
+        return TakeCounter(event);
+      default:
+        return TakeAsync(event, phase);
+    }
+  }
+
+  void TakeMember(std::string_view key, std::string_view json, ChromeDecoder* decoder) override {
+    if (json.empty()) return;
+    if (key == "viztracer_metadata") {
+      report_.tool = "viztracer";
+      for (const ChromeValue& value : decoder->Object(json)) {
+        if (value.key == "overflow") has_overflow_ = value.text == "true";
+        if (value.key == "version") builder_.AddAttribute("viztracer.version", value.text);
+        if (value.key == "baseTimeNanoseconds") builder_.SetUnixOffset(value.Number().value_or(0));
+      }
+    } else if (json[0] != '{' && json[0] != '[') {
+      const bool is_text = json.size() >= 2 && json[0] == '"';
+      builder_.AddAttribute(key, is_text ? json.substr(1, json.size() - 2) : json);
+    }
+  }
+
+  void Finish() {
+    MatchMarks();
+    for (auto& [key, async] : asyncs_) CloseAsyncs(&async, 0, kOpen, kNone);
+    builder_.Finish(!report_.complete);
+    report_.counts = {{"unused", unused_},
+                      {"arrows", arrows_},
+                      {"ends_without_begin", ends_},
+                      {"times_out_of_range", builder_.times_out_of_range()},
+                      {"durations_negative", builder_.durations_negative()}};
+    const auto add = [&](bool is_so, const std::string& what) {
+      if (is_so) report_.problems += (report_.problems.empty() ? "" : "; ") + what;
+    };
+    add(ends_ != 0, base::Plural(ends_, "end") + " had no begin");
+    add(builder_.times_out_of_range() != 0,
+        base::Plural(builder_.times_out_of_range(), "event") + " had a time before 0 or beyond 2^62 ns");
+    add(builder_.durations_negative() != 0,
+        base::Plural(builder_.durations_negative(), "event") + " had a negative duration, taken as 0");
+    add(has_overflow_,
+        "viztracer's buffer was full, and the oldest events are missing: record with a larger "
+        "tracer_entries");
+  }
+
+ private:
+  // A begin or an end of a span of a thread.
+  struct Mark {
+    int64_t at_ns;
+    uint32_t site;  // kNone: an end without a name
+    bool is_begin;
+    uint32_t name;
+    std::vector<std::pair<std::string, std::string>> args;  // JSON or text, by key
+    std::vector<bool> are_texts;
+  };
+  // The spans of one id.
+  struct Asyncs {
+    struct Open {
+      std::string name;
+      TraceBuilder::Async span;
+    };
+    std::string id;
+    std::vector<Open> open;
+    std::vector<TraceBuilder::Async> parts;  // of the outermost, that have ended
+  };
+
+  static bool IsKnown(char phase) {
+    return std::string_view("XBEiIRCbneSTpFstf").find(phase) != std::string_view::npos;
+  }
+
+  uint32_t Thread(const ChromeEvent& event) {
+    return builder_.Thread(builder_.Number(event.pid), builder_.Number(event.tid));
+  }
+
+  void TakeName(const ChromeEvent& event) {
+    if (event.name == "process_name") {
+      builder_.NameProcess(builder_.Number(event.pid), event.Text("name"));
+    } else if (event.name == "thread_name") {
+      builder_.NameThread(builder_.Number(event.pid), builder_.Number(event.tid), event.Text("name"));
+    } else {
+      ++unused_;
+    }
+  }
+
+  // viztracer calls a function "work (/folder/file.py:12)".
+  uint32_t SiteOf(const ChromeEvent& event) {
+    const uint32_t site = builder_.Site(SiteKind::kScope, event.name, event.args);
+    const size_t bracket = event.name.rfind(" ("), colon = event.name.rfind(':');
+    if (event.category != "FEE" || bracket == std::string_view::npos || colon == std::string_view::npos ||
+        colon < bracket || event.name.back() != ')')
+      return site;
+    const auto line = ParseDecimal(event.name.substr(colon + 1, event.name.size() - colon - 2), 0);
+    if (line && *line >= 0 && *line <= UINT32_MAX)
+      builder_.SetPlace(site, event.name.substr(0, bracket), event.name.substr(bracket + 2, colon - bracket - 2),
+                        static_cast<uint32_t>(*line));
+    return site;
+  }
+
+  void TakeSpan(const ChromeEvent& event, int64_t duration_ns) {
+    builder_.AddEvent(Thread(event), SiteOf(event), {*event.begin_ns, duration_ns}, event.args);
+  }
+
+  void Keep(const ChromeEvent& event) {
+    Mark mark = {*event.begin_ns, kNone, event.phase == "B", builder_.Intern(event.name), {}, {}};
+    if (mark.is_begin) {
+      mark.site = SiteOf(event);
+      for (const ChromeValue& arg : event.args) {
+        mark.args.emplace_back(arg.key, arg.text);
+        mark.are_texts.push_back(arg.is_text);
+      }
+    }
+    marks_[Thread(event)].push_back(std::move(mark));
+  }
+
+  // An end with a name ends the last open begin of that name, and those within it; one without a name the last open
+  // begin. Begins may be out of order in the file.
+  void MatchMarks() {
+    for (auto& [thread, marks] : marks_) {
+      std::stable_sort(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) { return a.at_ns < b.at_ns; });
+      std::vector<const Mark*> open;
+      const auto close = [&, of = thread](int64_t end_ns) {
+        const Mark& begin = *open.back();
+        open.pop_back();
+        std::vector<ChromeValue> args;
+        for (size_t i = 0; i < begin.args.size(); ++i)
+          args.push_back({begin.args[i].first, begin.args[i].second, begin.are_texts[i]});
+        builder_.AddEvent(of, begin.site, {begin.at_ns, end_ns == kOpen ? kOpen : end_ns - begin.at_ns}, args);
+      };
+      for (const Mark& mark : marks) {
+        if (mark.is_begin) {
+          open.push_back(&mark);
+          continue;
+        }
+        size_t at = open.size();
+        while (at > 0 && mark.name != 0 && open[at - 1]->name != mark.name) --at;
+        ends_ += at == 0;
+        while (at != 0 && open.size() >= at) close(mark.at_ns);
+      }
+      while (!open.empty()) close(kOpen);
+    }
+    marks_.clear();
+  }
+
+  bool TakeCounter(const ChromeEvent& event) {
+    std::string name(event.name);
+    if (!event.id.text.empty()) name += " " + std::string(event.id.text);
+    bool has_value = false;
+    for (const ChromeValue& arg : event.args) {
+      const std::string text(arg.text);
+      char* end = nullptr;
+      const double value = strtod(text.c_str(), &end);
+      if (text.empty() || *end != '\0') continue;
+      const bool is_only = event.args.size() == 1 && (arg.key == event.name || arg.key == "value");
+      builder_.AddSample(is_only ? name : name + " " + std::string(arg.key), *event.begin_ns, value);
+      has_value = true;
+    }
+    return has_value;
+  }
+
+  // Spans of one category and id belong to no thread, and nest. The outermost is a request, the others are its parts.
+  bool TakeAsync(const ChromeEvent& event, char phase) {
+    if (phase == 's' || phase == 't' || phase == 'f') return ++arrows_, true;
+    if (event.id.text.empty()) return false;
+    std::string key =
+        std::string(event.category) + '\0' + std::string(event.id.text) + '\0' + std::string(event.scope.text) + '\0';
+    // The older kind is told apart by name.
+    if (phase == 'S' || phase == 'T' || phase == 'p' || phase == 'F') key += event.name;
+    if (event.is_local_id) key += '\0' + std::to_string(builder_.Number(event.pid));
+    Asyncs& async = asyncs_[key];
+    async.id = event.id.text;
+    const TraceBuilder::Span at = {*event.begin_ns, 0};
+    if (phase == 'b' || phase == 'S') {
+      const uint32_t site = builder_.Site(SiteKind::kAsyncBegin, event.name);
+      async.open.push_back({std::string(event.name), {site, at, Thread(event), kNone}});
+    } else if (phase == 'e' || phase == 'F') {
+      size_t match = async.open.size();
+      while (match > 0 && !event.name.empty() && async.open[match - 1].name != event.name) --match;
+      if (match == 0) return ++ends_, true;
+      CloseAsyncs(&async, match - 1, *event.begin_ns, Thread(event));
+    } else if (async.open.empty()) {
+      ++unused_;  // a moment of nothing
+    } else {
+      const uint32_t site = builder_.Site(SiteKind::kAsyncBegin, event.name);
+      async.parts.push_back({site, at, Thread(event), Thread(event)});
+    }
+    return true;
+  }
+
+  // Ends the open spans from the `first` on. kOpen: they have no end.
+  void CloseAsyncs(Asyncs* async, size_t first, int64_t end_ns, uint32_t thread) {
+    while (async->open.size() > first) {
+      auto [name, span] = std::move(async->open.back());
+      async->open.pop_back();
+      span.span.duration_ns = end_ns == kOpen ? kOpen : std::max<int64_t>(0, end_ns - span.span.begin_ns);
+      span.end_thread = thread;
+      if (!async->open.empty()) {
+        async->parts.push_back(span);
+        continue;
+      }
+      builder_.AddRequest(name, async->id, span, async->parts);
+      async->parts.clear();
+    }
+  }
+
+  TraceBuilder builder_;
+  TraceReport& report_;
+  std::map<uint32_t, std::vector<Mark>> marks_;  // by thread
+  std::map<std::string, Asyncs> asyncs_;         // by category, id, and what else tells ids apart
+  uint64_t unused_ = 0, arrows_ = 0, ends_ = 0;
+  bool has_overflow_ = false;
+};
+
+bool IsChrome(const Head& head) {
+  return head.json.events != 0 || (head.json.has_events && !head.is_whole && head.json.values == 0);
+}
+
+Status ReadChrome(const Input& input, model::Trace* trace, TraceReport* report) {
+  ChromeReader reader(trace, report);
+  Status status = ReadChromeFile(input, &reader, report);
+  if (status.ok() || status.code() == StatusCode::kDataLoss) reader.Finish();
+  return status;
+}
+
+}  // namespace
+
+const Format kChromeFormat = {
+    "chrome",
+    "Chrome JSON",
+    "Chrome JSON",
+    "a tool that writes Chrome's JSON",
+    "it has names of threads at most: record while the program works",
+    {"the threads that work for a request", "batches", "GPU work", "operators", "arrows between spans"},
+    {{"scope", "trace functions or name spans"}, {"request", "name asynchronous spans"}},
+    IsChrome,
+    ReadChrome};
+
+}  // namespace pitot::read

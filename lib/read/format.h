@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A format of files, and its reader. To add one: a file with a `const Format`, and a line in formats.h.
+#ifndef PITOT_LIB_READ_FORMAT_H_
+#define PITOT_LIB_READ_FORMAT_H_
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "pitot/model/trace.h"
+#include "pitot/read/trace.h"
+#include "pitot/status.h"
+#include "read/input.h"
+#include "read/json_head.h"
+
+namespace pitot::read {
+
+// The beginning of a file's content, unpacked.
+struct Head {
+  std::string bytes;
+  bool is_gzip = false;
+  bool is_whole = false;  // it is the whole content
+  JsonHead json;
+};
+
+struct Format {
+  const char* id;      // TraceReport::format
+  const char* name;    // TraceReport::name
+  const char* plural;  // in a list of formats: "Pitot's dumps"
+  const char* tool;    // its writer; a reader may know better
+  const char* advice;  // for a file without events: what to do in the tool
+  std::vector<const char*> lacks;
+  std::vector<std::pair<const char*, const char*>> how;  // TraceReport::how
+  bool (*recognizes)(const Head& head);
+  // Fills an empty trace, and the report's complete, events, events_bad, problems and counts.
+  Status (*read)(const Input& input, model::Trace* trace, TraceReport* report);
+};
+
+}  // namespace pitot::read
+
+#endif  // PITOT_LIB_READ_FORMAT_H_

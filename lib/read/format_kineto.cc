@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <iterator>
+
+#include "pitot/read/kineto.h"
+#include "read/formats.h"
+
+namespace pitot::read {
+namespace {
+
+// By a member that Kineto writes next to the events, or a category of its events.
+bool IsKineto(const Head& head) {
+  static constexpr const char* kMembers[] = {"schemaVersion", "deviceProperties", "traceName", "Trace name"};
+  static constexpr const char* kCategories[] = {"cpu_op",
+                                                "Operator",
+                                                "user_annotation",
+                                                "gpu_user_annotation",
+                                                "python_function",
+                                                "kernel",
+                                                "Kernel",
+                                                "cuda_runtime",
+                                                "cuda_driver",
+                                                "hip_runtime",
+                                                "hip_driver",
+                                                "Runtime",
+                                                "gpu_memcpy",
+                                                "Memcpy",
+                                                "gpu_memset",
+                                                "Memset",
+                                                "cuda_sync",
+                                                "cpu_instant_event",
+                                                "cuda_profiler_range",
+                                                "xpu_runtime",
+                                                "xpu_driver",
+                                                "mtia_runtime",
+                                                "glow_runtime",
+                                                "privateuse1_runtime",
+                                                "privateuse1_driver",
+                                                "overhead",
+                                                "fwdbwd",
+                                                "ac2g",
+                                                "async_cpu_to_gpu",
+                                                "mtia_ccp_events",
+                                                "mtia_insight"};
+  return std::any_of(std::begin(kMembers), std::end(kMembers),
+                     [&](const char* member) { return head.json.HasMember(member); }) ||
+         std::any_of(std::begin(kCategories), std::end(kCategories),
+                     [&](const char* category) { return head.json.HasCategory(category); });
+}
+
+Status ReadKinetoFormat(const Input& input, model::Trace* trace, TraceReport* report) {
+  KinetoReport kineto;
+  Status status =
+      input.IsFile() ? ReadKineto(input.path, trace, &kineto) : ParseKineto(input.data, input.size, trace, &kineto);
+  report->is_gzip = kineto.is_gzip;
+  report->complete = kineto.complete && kineto.events_bad == 0;
+  report->events = kineto.events;
+  report->events_bad = kineto.events_bad;
+  report->problems = kineto.Problems();
+  report->counts = {{"bytes", kineto.bytes},
+                    {"events", kineto.events},
+                    {"unused", kineto.events_unused},
+                    {"bad", kineto.events_bad},
+                    {"not_text", kineto.events_not_text},
+                    {"as_written", kineto.events_as_written},
+                    {"unknown", kineto.events_unknown},
+                    {"documents", kineto.documents},
+                    {"processes", kineto.processes},
+                    {"times_out_of_range", kineto.times_out_of_range},
+                    {"durations_negative", kineto.durations_negative},
+                    {"correlations_shared", kineto.correlations_shared},
+                    {"correlations_mixed", kineto.correlations_mixed},
+                    {"gpu_unlinked", kineto.gpu_unlinked},
+                    {"gpu_no_time", kineto.gpu_no_time},
+                    {"gpu_impossible", kineto.gpu_impossible},
+                    {"host_no_time", kineto.host_no_time},
+                    {"launches_without_work", kineto.launches_without_work},
+                    {"names_unused", kineto.names_unused}};
+  return status;
+}
+
+}  // namespace
+
+const Format kKinetoFormat = {"kineto",
+                              "Kineto JSON",
+                              "JSON of PyTorch's profiler",
+                              "PyTorch's profiler",
+                              "profile while the model works, and call the schedule's step() if it has one",
+                              {"requests and batches"},
+                              {{"operator", "record with activities=[ProfilerActivity.CPU]"},
+                               {"kernel", "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"},
+                               {"call", "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"},
+                               {"scope", "name them with torch.profiler.record_function"},
+                               {"layer", "name them with torch.profiler.record_function"},
+                               {"shapes", "record with record_shapes=True"}},
+                              IsKineto,
+                              ReadKinetoFormat};
+
+}  // namespace pitot::read

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "read/json_head.h"
+
+#include <algorithm>
+
+#include "read/byte_source.h"
+#include "read/chrome_event.h"
+#include "read/event_splitter.h"
+
+namespace pitot::read {
+namespace {
+
+constexpr size_t kLookedAtBytes = 256 << 10, kLookedAtNames = 100;
+
+bool BeginsLikeJson(std::string_view text) {
+  if (text.substr(0, 3) == "\xef\xbb\xbf") text.remove_prefix(3);
+  text = text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  return !text.empty() && (text[0] == '{' || text[0] == '[');
+}
+
+void TakeEvent(const ChromeEvent& event, JsonHead* head) {
+  if (event.phase.empty()) return;
+  ++head->events;
+  if (!event.category.empty() && head->categories.size() < kLookedAtNames)
+    ++head->categories[std::string(event.category)];
+  if (event.phase != "M" || event.name != "process_name" || head->processes.size() >= kLookedAtNames) return;
+  head->processes.emplace(event.Text("name"));
+}
+
+}  // namespace
+
+bool JsonHead::HasProcess(std::string_view prefix) const {
+  const auto found = processes.lower_bound(std::string(prefix));
+  return found != processes.end() && std::string_view(*found).substr(0, prefix.size()) == prefix;
+}
+
+JsonHead LookAtJson(std::string_view bytes) {
+  JsonHead head;
+  head.is_json = BeginsLikeJson(bytes);
+  if (!head.is_json) return head;
+  bytes = bytes.substr(0, kLookedAtBytes);
+  const auto source = FromMemory(bytes.data(), bytes.size());
+  EventSplitter splitter(source.get());
+  ChromeDecoder decoder;
+  ChromeEvent event;
+  for (EventSplitter::Piece piece; (piece = splitter.Next()) < EventSplitter::Piece::kEnd;) {
+    if (piece == EventSplitter::Piece::kMember && head.members.size() < kLookedAtNames)
+      head.members.emplace(splitter.key());
+    head.values += piece == EventSplitter::Piece::kEvent || piece == EventSplitter::Piece::kTooDeep;
+    if (piece == EventSplitter::Piece::kEvent && decoder.Event(splitter.text(), splitter.capacity(), &event))
+      TakeEvent(event, &head);
+  }
+  head.has_events = splitter.has_events();
+  head.is_bare = splitter.is_bare_list();
+  return head;
+}
+
+}  // namespace pitot::read

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "read/trace_builder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/text.h"
+#include "read/decimal.h"
+
+namespace pitot::read {
+
+using model::kNone;
+using model::kOpen;
+using model::StringId;
+
+namespace {
+
+constexpr size_t kNameBytes = 64 << 10, kArgs = 16, kArgBytes = 16 << 10;
+constexpr size_t kAttributes = 100, kAttributeBytes = 1000;
+
+std::string_view First(std::string_view text, size_t most) { return text.substr(0, most); }
+
+ArgType TypeOf(const ChromeValue& arg) {
+  if (arg.is_text || arg.text.empty()) return ArgType::kString;
+  if (arg.text == "true" || arg.text == "false") return ArgType::kBool;
+  const bool is_number = arg.text[0] == '-' || (arg.text[0] >= '0' && arg.text[0] <= '9');
+  if (!is_number) return ArgType::kString;
+  const bool is_whole = arg.text.find_first_of(".eE") == std::string_view::npos && arg.Number();
+  return is_whole ? ArgType::kInt : ArgType::kDouble;
+}
+
+// The rows of a table sorted by `is_before`, equal ones in their order. Empty if they are sorted.
+template <class IsBefore> std::vector<uint32_t> SortedRows(size_t size, const IsBefore& is_before) {
+  std::vector<uint32_t> order(size);
+  std::iota(order.begin(), order.end(), 0u);
+  if (std::is_sorted(order.begin(), order.end(), is_before)) return {};
+  std::stable_sort(order.begin(), order.end(), is_before);
+  return order;
+}
+template <class... T> void Arrange(const std::vector<uint32_t>& order, std::vector<T>*... columns) {
+  if (order.empty()) return;
+  const auto gather = [&](auto* column) {
+    auto sorted = *column;
+    for (size_t row = 0; row < order.size(); ++row) sorted[row] = (*column)[order[row]];
+    column->swap(sorted);
+  };
+  (gather(columns), ...);
+}
+
+}  // namespace
+
+StringId TraceBuilder::Intern(std::string_view text) {
+  text = First(text, kNameBytes);
+  return trace_.strings.Add(base::IsSaneText(text) ? text : std::string_view(base::SanitizeText(text)));
+}
+
+int64_t TraceBuilder::Number(const ChromeValue& id) {
+  if (const auto number = id.Number()) return *number;
+  if (id.text.empty()) return 0;
+  return texts_.try_emplace(std::string(id.text), -2 - static_cast<int64_t>(texts_.size())).first->second;
+}
+
+uint32_t TraceBuilder::Thread(int64_t process, int64_t thread) {
+  const std::pair key(process, thread);
+  if (last_thread_row_ != kNone && key == last_thread_) return last_thread_row_;
+  const auto [found, is_new] = threads_.try_emplace(key, static_cast<uint32_t>(trace_.threads.size()));
+  if (is_new) {
+    model::ThreadRow row;
+    row.number = found->second + 1;
+    row.tid = thread;
+    trace_.threads.push_back(row);
+    processes_.push_back(process);
+  }
+  last_thread_ = key;
+  return last_thread_row_ = found->second;
+}
+
+uint32_t TraceBuilder::Site(SiteKind kind, std::string_view name, const std::vector<ChromeValue>& args) {
+  const size_t count = std::min(args.size(), kArgs);
+  std::string key(First(name, kNameBytes));
+  key += '\0';
+  key += static_cast<char>(kind);
+  for (size_t i = 0; i < count; ++i) {
+    key += static_cast<char>(TypeOf(args[i]));
+    key.append(args[i].key) += '\0';
+  }
+  const auto [found, is_new] = sites_.try_emplace(std::move(key), static_cast<uint32_t>(trace_.sites.size()));
+  if (!is_new) return found->second;
+  model::SiteRow row;
+  row.kind = kind;
+  row.name = Intern(name);
+  for (size_t i = 0; i < count; ++i) {
+    row.arg_names.push_back(Intern(args[i].key));
+    row.arg_types.push_back(TypeOf(args[i]));
+  }
+  trace_.sites.push_back(std::move(row));
+  return found->second;
+}
+
+void TraceBuilder::SetPlace(uint32_t site, std::string_view function, std::string_view file, uint32_t line) {
+  trace_.sites[site].function = Intern(function);
+  trace_.sites[site].file = Intern(file);
+  trace_.sites[site].line = line;
+}
+
+bool TraceBuilder::TakeTime(Span* span) {
+  const bool is_open = span->duration_ns == kOpen;
+  const bool is_negative = !is_open && span->duration_ns < 0;
+  if (is_negative) span->duration_ns = 0;
+  const int64_t duration_ns = is_open ? 0 : span->duration_ns;
+  if (span->begin_ns < 0 || span->begin_ns > model::kMaxTimeNs || duration_ns > model::kMaxTimeNs - span->begin_ns ||
+      duration_ns > model::kMaxTimeNs - total_ns_)
+    return ++times_out_of_range_, false;
+  durations_negative_ += is_negative;
+  total_ns_ += duration_ns;
+  return true;
+}
+
+model::ArgValue TraceBuilder::Value(ArgType type, const ChromeValue& arg) {
+  switch (type) {
+    case ArgType::kBool:
+      return arg.text == "true";
+    case ArgType::kInt:
+      return static_cast<uint64_t>(arg.Number().value_or(0));
+    case ArgType::kDouble: {
+      const double number = strtod(std::string(arg.text).c_str(), nullptr);
+      uint64_t bits;
+      memcpy(&bits, &number, sizeof bits);
+      return bits;
+    }
+    default:
+      return Intern(First(arg.text, kArgBytes));
+  }
+}
+
+bool TraceBuilder::AddEvent(uint32_t thread, uint32_t site, Span span, const std::vector<ChromeValue>& args) {
+  if (!TakeTime(&span)) return false;
+  const std::vector<ArgType>& types = trace_.sites[site].arg_types;
+  uint32_t first = kNone;
+  if (!types.empty()) {
+    first = static_cast<uint32_t>(trace_.arg_values.size());
+    for (size_t i = 0; i < types.size(); ++i)
+      trace_.arg_values.push_back(i < args.size() ? Value(types[i], args[i]) : 0);
+  }
+  model::EventColumns& events = trace_.events;
+  events.begin_ns.push_back(span.begin_ns);
+  events.duration_ns.push_back(span.duration_ns);
+  events.site.push_back(site);
+  events.thread.push_back(thread);
+  events.args.push_back(first);
+  return true;
+}
+
+bool TraceBuilder::AddRequest(std::string_view route, std::string_view id, const Async& whole,
+                              const std::vector<Async>& parts) {
+  Span span = whole.span;
+  if (!TakeTime(&span)) return false;
+  const auto row = static_cast<uint32_t>(trace_.requests.size());
+  model::RequestRow request;
+  request.id = row + 1;
+  request.host_id = Intern(id);
+  request.route = Intern(route);
+  request.begin_ns = span.begin_ns;
+  request.duration_ns = span.duration_ns;
+  request.end_known = span.duration_ns != kOpen;
+  trace_.requests.push_back(std::move(request));
+  for (const Async& part : parts) {
+    span = part.span;
+    if (TakeTime(&span))
+      trace_.asyncs.push_back({part.site, row, part.begin_thread, part.end_thread, span.begin_ns, span.duration_ns});
+  }
+  return true;
+}
+
+bool TraceBuilder::AddCall(uint32_t thread, Span span, std::string_view name, int64_t correlation) {
+  if (!TakeTime(&span)) return false;
+  model::CallColumns& calls = trace_.calls;
+  calls.begin_ns.push_back(span.begin_ns);
+  calls.duration_ns.push_back(span.duration_ns);
+  calls.thread.push_back(thread);
+  calls.name.push_back(Intern(name));
+  call_correlations_.push_back(correlation);
+  return true;
+}
+
+bool TraceBuilder::AddGpu(Span span, const Work& work) {
+  if (!TakeTime(&span)) return false;
+  model::GpuColumns& gpu = trace_.gpu;
+  gpu.begin_ns.push_back(span.begin_ns);
+  gpu.duration_ns.push_back(std::max<int64_t>(0, span.duration_ns));
+  gpu.kind.push_back(work.kind);
+  gpu.stream.push_back(work.stream);
+  gpu.name.push_back(Intern(work.name));
+  gpu.bytes.push_back(work.bytes);
+  gpu.scope_path.push_back(Intern(work.scope_path));
+  gpu_correlations_.push_back(work.correlation);
+  if (!work.has_shape) return gpu.shape.push_back(kNone), true;
+  const model::KernelShape& shape = work.shape;
+  const auto [found, is_new] =
+      shapes_.try_emplace({shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0], shape.block[1], shape.block[2],
+                           shape.static_shared_bytes, shape.dynamic_shared_bytes, shape.registers_per_thread},
+                          static_cast<uint32_t>(trace_.shapes.size()));
+  if (is_new) trace_.shapes.push_back(shape);
+  gpu.shape.push_back(found->second);
+  return true;
+}
+
+bool TraceBuilder::AddSample(std::string_view counter, int64_t at_ns, double value) {
+  if (at_ns < 0 || at_ns > model::kMaxTimeNs) return ++times_out_of_range_, false;
+  if (!std::isfinite(value)) return false;
+  const auto [found, is_new] =
+      counters_.try_emplace(std::string(counter), static_cast<uint32_t>(trace_.counters.size()));
+  if (is_new) trace_.counters.push_back({kNone, Intern(counter), 0});
+  samples_.push_back({found->second, at_ns, value});
+  return true;
+}
+
+uint32_t TraceBuilder::Device(std::string_view key, std::string_view name) {
+  const auto [found, is_new] = devices_.try_emplace(std::string(key), static_cast<uint32_t>(trace_.devices.size()));
+  if (is_new) {
+    trace_.devices.emplace_back();
+    trace_.devices.back().ordinal = found->second;
+    trace_.devices.back().name = Intern(name);
+  }
+  return found->second;
+}
+
+uint32_t TraceBuilder::Stream(uint32_t device, int64_t number, std::string_view name) {
+  const auto [found, is_new] = streams_.try_emplace({device, number}, static_cast<uint32_t>(trace_.streams.size()));
+  if (is_new) {
+    model::StreamRow row;
+    row.device = device;
+    row.stream = static_cast<uint32_t>(std::clamp<int64_t>(number, 0, UINT32_MAX));
+    row.name = Intern(name);
+    trace_.streams.push_back(row);
+  }
+  return found->second;
+}
+
+void TraceBuilder::AddAttribute(std::string_view key, std::string_view value) {
+  if (trace_.attributes.size() >= kAttributes) return;
+  trace_.attributes.push_back({Intern(First(key, kAttributeBytes)), Intern(First(value, kAttributeBytes))});
+}
+
+void TraceBuilder::Finish(bool is_damaged) {
+  FindWindow();
+  CloseLongSpans();
+  OrderEvents();
+  OrderCalls();
+  OrderGpu();
+  OrderRequests();
+  OrderSamples();
+  NameThreads();
+  if (is_damaged)
+    trace_.losses.push_back({kNone, model::LossReason::kDamaged, trace_.window_begin_ns, trace_.window_end_ns, 0, 0});
+}
+
+void TraceBuilder::FindWindow() {
+  int64_t begin_ns = INT64_MAX, end_ns = 0;
+  const auto take = [&](int64_t from_ns, int64_t duration_ns) {
+    begin_ns = std::min(begin_ns, from_ns);
+    end_ns = std::max(end_ns, from_ns + std::max<int64_t>(0, duration_ns));
+  };
+  const auto take_all = [&](const auto& columns) {
+    for (size_t row = 0; row < columns.begin_ns.size(); ++row) take(columns.begin_ns[row], columns.duration_ns[row]);
+  };
+  take_all(trace_.events);
+  take_all(trace_.calls);
+  take_all(trace_.gpu);
+  for (const model::RequestRow& row : trace_.requests) take(row.begin_ns, row.duration_ns);
+  for (const model::AsyncRow& row : trace_.asyncs) take(row.begin_ns, row.duration_ns);
+  for (const Sample& sample : samples_) take(sample.at_ns, 0);
+  if (begin_ns == INT64_MAX) begin_ns = 0;
+  trace_.window_begin_ns = begin_ns;
+  trace_.window_end_ns = end_ns;
+  if (has_unix_offset_) {
+    trace_.clock.monotonic_ns = end_ns;
+    trace_.clock.realtime_ns = end_ns + std::clamp<int64_t>(unix_offset_ns_, -end_ns, model::kMaxTimeNs - end_ns);
+  }
+  const bool has_operators = std::any_of(trace_.sites.begin(), trace_.sites.end(),
+                                         [](const model::SiteRow& site) { return site.kind == SiteKind::kOperator; });
+  if (trace_.gpu.size() != 0)
+    trace_.depths.push_back({begin_ns, end_ns, has_operators ? Depth::kOps : Depth::kKernels});
+}
+
+// The durations of a table add up to kMaxTimeNs at most, and an open span lasts until the window's end. Those beyond
+// end where they began.
+void TraceBuilder::CloseLongSpans() {
+  const auto close = [&](int64_t begin_ns, int64_t* duration_ns) {
+    if (*duration_ns != kOpen) return;
+    const int64_t length_ns = trace_.window_end_ns - begin_ns;
+    if (length_ns > model::kMaxTimeNs - total_ns_) {
+      *duration_ns = 0;
+    } else {
+      total_ns_ += length_ns;
+    }
+  };
+  for (uint32_t row = 0; row < trace_.events.size(); ++row)
+    close(trace_.events.begin_ns[row], &trace_.events.duration_ns[row]);
+  for (uint32_t row = 0; row < trace_.calls.size(); ++row)
+    close(trace_.calls.begin_ns[row], &trace_.calls.duration_ns[row]);
+  for (model::RequestRow& row : trace_.requests) close(row.begin_ns, &row.duration_ns);
+  for (model::AsyncRow& row : trace_.asyncs) close(row.begin_ns, &row.duration_ns);
+}
+
+void TraceBuilder::OrderEvents() {
+  model::EventColumns& events = trace_.events;
+  const auto length = [&](uint32_t row) {
+    return events.duration_ns[row] == kOpen ? INT64_MAX : events.duration_ns[row];
+  };
+  Arrange(SortedRows(events.size(),
+                     [&](uint32_t a, uint32_t b) {
+                       if (events.thread[a] != events.thread[b]) return events.thread[a] < events.thread[b];
+                       if (events.begin_ns[a] != events.begin_ns[b]) return events.begin_ns[a] < events.begin_ns[b];
+                       return length(a) > length(b);
+                     }),
+          &events.begin_ns, &events.duration_ns, &events.site, &events.thread, &events.args);
+  for (uint32_t row = 0; row < events.size(); ++row) {
+    model::ThreadRow& thread = trace_.threads[events.thread[row]];
+    if (thread.event_count++ == 0) thread.first_event = row;
+  }
+}
+
+void TraceBuilder::OrderCalls() {
+  model::CallColumns& calls = trace_.calls;
+  Arrange(SortedRows(calls.size(),
+                     [&](uint32_t a, uint32_t b) {
+                       return std::pair(calls.thread[a], calls.begin_ns[a]) <
+                              std::pair(calls.thread[b], calls.begin_ns[b]);
+                     }),
+          &calls.begin_ns, &calls.duration_ns, &calls.thread, &calls.name, &call_correlations_);
+}
+
+void TraceBuilder::OrderGpu() {
+  model::GpuColumns& gpu = trace_.gpu;
+  std::unordered_map<int64_t, uint32_t> calls;
+  for (uint32_t row = 0; row < call_correlations_.size(); ++row) {
+    if (call_correlations_[row] > 0) calls.try_emplace(call_correlations_[row], row);
+  }
+  for (const int64_t correlation : gpu_correlations_) {
+    const auto found = correlation > 0 ? calls.find(correlation) : calls.end();
+    gpu.call.push_back(found == calls.end() ? kNone : found->second);
+  }
+  Arrange(SortedRows(gpu.size(),
+                     [&](uint32_t a, uint32_t b) {
+                       return std::pair(gpu.stream[a], gpu.begin_ns[a]) < std::pair(gpu.stream[b], gpu.begin_ns[b]);
+                     }),
+          &gpu.begin_ns, &gpu.duration_ns, &gpu.kind, &gpu.stream, &gpu.name, &gpu.call, &gpu.shape, &gpu.bytes,
+          &gpu.scope_path);
+  for (uint32_t row = 0; row < gpu.size(); ++row) {
+    model::StreamRow& stream = trace_.streams[gpu.stream[row]];
+    if (stream.event_count++ == 0) stream.first_event = row;
+  }
+}
+
+void TraceBuilder::OrderRequests() {
+  const auto is_before = [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; };
+  std::vector<uint32_t> rows(trace_.requests.size());  // by their place before
+  std::stable_sort(trace_.requests.begin(), trace_.requests.end(), is_before);
+  for (uint32_t row = 0; row < rows.size(); ++row) rows[trace_.requests[row].id - 1] = row;
+  for (model::AsyncRow& async : trace_.asyncs) async.request = rows[async.request];
+  std::stable_sort(trace_.asyncs.begin(), trace_.asyncs.end(), is_before);
+}
+
+void TraceBuilder::OrderSamples() {
+  std::stable_sort(samples_.begin(), samples_.end(), [](const Sample& a, const Sample& b) {
+    return std::pair(a.counter, a.at_ns) < std::pair(b.counter, b.at_ns);
+  });
+  for (const Sample& sample : samples_) {
+    trace_.samples.counter.push_back(sample.counter);
+    trace_.samples.at_ns.push_back(sample.at_ns);
+    trace_.samples.value.push_back(sample.value);
+  }
+  samples_.clear();
+}
+
+// A thread's name has its process before it if there are several. The trace's process is the one with most events.
+void TraceBuilder::NameThreads() {
+  std::map<int64_t, uint64_t> counts;
+  for (uint32_t row = 0; row < trace_.threads.size(); ++row) counts[processes_[row]] += trace_.threads[row].event_count;
+  const auto most =
+      std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most != counts.end()) {
+    trace_.pid = std::max<int64_t>(0, most->first);
+    trace_.process_name = Intern(process_names_[most->first]);
+  }
+  for (const auto& [key, row] : threads_) {
+    std::string name = thread_names_[key];
+    if (counts.size() > 1) {
+      std::string process = process_names_[key.first];
+      if (process.empty()) process = "process " + std::to_string(key.first);
+      name = name.empty() ? process : process + ": " + name;
+    }
+    trace_.threads[row].name = Intern(name);
+    trace_.threads[row].history_begin_ns = trace_.window_begin_ns;
+  }
+}
+
+}  // namespace pitot::read

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The built program on traces of other tools. test/read/data has files that these tools wrote (docs/reference/formats).
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/folder.h"
+#include "golden.h"
+
+namespace {
+
+using cli_test::Folder;
+using cli_test::Result;
+using nlohmann::json;
+
+void CopyInto(const Folder& folder, const std::string& name) {
+  std::filesystem::copy_file(std::string(PITOT_READ_DATA) + "/" + name, folder / name);
+}
+
+// The answers of commands about a file, with their exit codes.
+std::string AnswersOn(const std::string& name) {
+  const Folder folder;
+  CopyInto(folder, name);
+  std::string text;
+  for (const char* const command : {"info", "top", "top --by scope", "top --by kernel", "requests", "roofline"}) {
+    const Result result = folder.Run(std::string(command) + " " + name);
+    text += "$ pitot " + std::string(command) + " " + name + "\n" + result.out + result.err + "exit code " +
+            std::to_string(result.exit_code) + "\n\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a trace by viztracer is answered as far as it goes", "[cli][golden]") {
+  CheckGolden("cli_viztracer.txt", AnswersOn("viztracer.json"));
+}
+
+TEST_CASE("a profile by ONNX Runtime is answered as far as it goes", "[cli][golden]") {
+  CheckGolden("cli_onnxruntime.txt", AnswersOn("onnxruntime.json"));
+}
+
+TEST_CASE("a trace by JAX's profiler is answered as far as it goes", "[cli][golden]") {
+  CheckGolden("cli_jax.txt", AnswersOn("jax.trace.json.gz"));
+}
+
+TEST_CASE("every command that reads a trace works on one of another tool", "[cli]") {
+  for (const char* const name : {"viztracer.json", "onnxruntime.json", "jax.trace.json.gz"}) {
+    const Folder folder;
+    CopyInto(folder, name);
+    const std::string of = std::string(" ") + name;
+    for (const std::string& command :
+         {"analyze" + of, "analyze --json" + of, "report" + of, "report --html -o a.html" + of, "diff" + of + of,
+          "top --json --by scope" + of, "convert -o a.pftrace" + of, "recover -o a.pitot" + of, std::string("info a.pitot"),
+          "info --json" + of}) {
+      CAPTURE(name, command);
+      const Result result = folder.Run(command);
+      CHECK(result.exit_code == 0);
+      CHECK(result.out.find("nothing happened") == std::string::npos);
+      CHECK(result.err.find("record again") == std::string::npos);
+    }
+    CHECK(folder.Run("why" + of).exit_code == 1);
+    const json info = json::parse(folder.Run("info --json" + of).out);
+    CHECK(info["complete"] == true);
+    CHECK(info["json"]["events"] > 10);
+    CHECK_FALSE(info["json"]["lacks"].empty());
+    CHECK(folder.Run("analyze" + of).out.find("GPU work, which was not recorded") != std::string::npos);
+  }
+}
+
+TEST_CASE("a file of no known kind is refused by name by every command, and nothing is printed or written", "[cli]") {
+  const Folder folder;
+  folder.Write("page", "<!DOCTYPE html><html></html>");
+  folder.Write("list", R"([{"name": "a"}, {"name": "b"}])");
+  for (const char* const command : {"info", "top", "analyze", "why", "report -o out.txt", "requests", "roofline",
+                                    "convert -o out.txt", "recover -o out.txt", "info --json", "diff page"}) {
+    for (const char* const name : {"page", "list"}) {
+      CAPTURE(command, name);
+      const Result result = folder.Run(std::string(command) + " " + name);
+      CHECK(result.exit_code == 5);
+      CHECK(result.out.empty());
+      CHECK(result.err.find("is not a trace readable by this version: it is ") != std::string::npos);
+      CHECK(result.err.find("It reads Pitot's dumps, ONNX Runtime's profiles,") != std::string::npos);
+      CHECK_FALSE(std::filesystem::exists(folder / "out.txt"));
+    }
+  }
+}
+
+TEST_CASE("operators without sizes are answered with the advice of their own tool", "[cli]") {
+  const Folder folder;
+  folder.Write("a.json", R"([{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":5,"dur":2}])");
+
+  const Result top = folder.Run("top --by op --group-by-shape a.json");
+  CHECK(top.exit_code == 0);
+  CHECK(top.err == "pitot: no operator of a.json has sizes of inputs: record with record_shapes=True.\n");
+  CHECK(folder.Run("top --by kernel a.json")
+            .err.find("there is nothing to count by kernel in a.json: record with activities=[ProfilerActivity.CPU, "
+                      "ProfilerActivity.CUDA].\n") != std::string::npos);
+}
+
+TEST_CASE("an unfinished list of Chrome's JSON is whole, and a cut one is damaged", "[cli]") {
+  const Folder folder;
+  const std::string list = R"([{"ph":"X","name":"a","pid":1,"tid":1,"ts":5,"dur":2},)";
+  folder.Write("open.json", list);
+  folder.Write("cut.json", list + "{\"ph\":");
+
+  CHECK(folder.Run("info open.json").exit_code == 0);
+  const Result cut = folder.Run("info cut.json");
+  CHECK(cut.exit_code == 4);
+  CHECK(cut.err.find("cut.json is damaged: it ends in the middle of an event; 1 events were read.") !=
+        std::string::npos);
+}
