@@ -4,12 +4,16 @@
 #include <sched.h>
 #include <sys/syscall.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "ends/dying.h"
@@ -53,6 +57,23 @@ bool HasThread(const char* name) {
 void WaitForEnd() {
   for (;;) pause();
 }
+
+std::atomic<bool> g_is_blocked{false};
+
+[[noreturn]] void Block() {
+  g_is_blocked = true;
+  for (;;) pause();
+}
+
+// Holds up the thread that copies, which answers all who wait for incidents.
+class BlockingCollector final : public pitot::Collector {
+ public:
+  const char* Name() const noexcept override { return "blocking"; }
+  pitot::Status Start() noexcept override { return {}; }
+  void Stop() noexcept override {}
+  void Keep(int64_t, pitot::KeepFor) noexcept override { Block(); }
+  void AddTo(pitot::TraceBuilder&) override {}
+};
 
 constexpr int kAllSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP, SIGTERM};
 
@@ -177,25 +198,55 @@ TEST_CASE("a later handler of SIGTERM that calls the former one ends the process
   CHECK(IncidentsIn(directory.path()) == 1);
 }
 
-TEST_CASE("an end waits no longer than its grace", "[ends]") {
-  const bool is_exit = GENERATE(true, false);
-  pitot::Options options = OptionsFor(Ends::kShutdown);
+// How a process ends, and whether its status says so.
+struct EndOf {
+  const char* name;
+  void (*end)();
+  bool (*is_so)(int status);
+};
+constexpr EndOf kEnds[] = {{"exit", [] { exit(3); }, [](int status) { return ExitedWith(status, 3); }},
+                           {"SIGTERM",
+                            [] {
+                              kill(getpid(), SIGTERM);
+                              WaitForEnd();
+                            },
+                            [](int status) { return DiedOf(status, SIGTERM); }},
+                           {"abort", [] { abort(); }, [](int status) { return DiedOf(status, SIGABRT); }},
+                           {"terminate", [] { std::terminate(); }, [](int status) { return DiedOf(status, SIGABRT); }}};
+
+TEST_CASE("an end waits no longer than its grace for a thread that does not come back", "[ends]") {
+  const EndOf it = kEnds[GENERATE(range(0, 4))];
+  const std::string blocked = GENERATE("a serializer", "a hook", "the log", "a collector");
+  CAPTURE(it.name, blocked);
+  pitot::Options options = OptionsFor(Ends::kAll);
   options.end_grace_ms = 50;
   const fakes::TempDirectory directory;
 
   const int status = StatusOf([&] {
+    if (blocked == "the log") {
+      options.log = [](void*, pitot::LogLevel, const char* message) {
+        if (std::string_view(message).find("incident: ") == 0) Block();
+      };
+    }
     ends_test::Host* const host = MakeHost(options, directory.path());
-    host->recorder.Add(fakes::MakeCallSerializer("hangs.txt", [](const pitot::model::Trace&, pitot::ByteSink&) {
-      WaitForEnd();
-      return pitot::Status();
-    }));
+    if (blocked == "a serializer") {
+      host->recorder.Add(fakes::MakeCallSerializer("hangs.txt", [](const pitot::model::Trace&, pitot::ByteSink&) {
+        Block();
+        return pitot::Status();
+      }));
+    }
+    if (blocked == "a hook") {
+      pitot::Hooks hooks;
+      hooks.on_incident = [](void*, const pitot::IncidentInfo&) { Block(); };
+      host->recorder.SetHooks(hooks);
+    }
+    if (blocked == "a collector") host->recorder.Add(std::make_unique<BlockingCollector>());
     host->recorder.Trigger("reason");
-    if (is_exit) exit(3);
-    kill(getpid(), SIGTERM);
-    WaitForEnd();
+    if (!fakes::WaitUntil([] { return g_is_blocked.load(); })) _exit(1);
+    it.end();
   });
 
-  CHECK((is_exit ? ExitedWith(status, 3) : DiedOf(status, SIGTERM)));
+  CHECK(it.is_so(status));
 }
 
 TEST_CASE("a hook that calls exit() ends the process at once", "[ends]") {

@@ -60,27 +60,27 @@ bool RefuseSharedMappings() { return Refuse(__NR_mmap, 3, MAP_SHARED | MAP_PRIVA
 bool RefuseAllocation(int error) { return Refuse(__NR_fallocate, 1, 0, 0, error); }
 
 // Whether it records and writes incidents.
-int CheckItWorks(Boxes* boxes, const Recorder& recorder) {
-  const uint64_t before = recorder.Stats().events_recorded;
+int CheckItWorks(const Boxes& boxes, Recorder* recorder) {
+  const uint64_t before = recorder->Stats().events_recorded;
   std::thread([] {
     for (int i = 0; i < 10'000; ++i) PITOT_INSTANT("event", i);
   }).join();
-  HOLDS(recorder.Stats().events_recorded == before + 10'000);
-  HOLDS(const_cast<Recorder&>(recorder).Trigger("on a bad day").ok());
-  HOLDS(const_cast<Recorder&>(recorder).Flush(60'000).ok());
-  HOLDS(fakes::NamesIn(boxes->incidents).size() == 1);
+  HOLDS(recorder->Stats().events_recorded == before + 10'000);
+  HOLDS(recorder->Trigger("on a bad day").ok());
+  HOLDS(recorder->Flush(60'000).ok());
+  HOLDS(fakes::NamesIn(boxes.incidents).size() == 1);
   return 0;
 }
 
 // Starts a recorder that can have no black box, because of `why`.
 int CheckItRunsWithout(Boxes* boxes, const std::string& why) {
   boxes->incidents = boxes->directory / "incidents";
-  const Recorder recorder = Recorder::Start(boxes->Options());
+  Recorder recorder = Recorder::Start(boxes->Options());
   HOLDS(recorder.status().ok());
   HOLDS(boxes->log.Has(LogLevel::kWarning, "no black box"));
   HOLDS(boxes->log.Has(LogLevel::kWarning, why));
   HOLDS(fakes::NamesIn(boxes->path).empty());
-  return CheckItWorks(boxes, recorder);
+  return CheckItWorks(*boxes, &recorder);
 }
 
 bool MountTmpfs(const std::string& path, unsigned long flags) {
@@ -182,11 +182,11 @@ TEST_CASE("if mappings or space are refused later, new rings are in private memo
   CheckIfItRan(fakes::InChild([is_space] {
     Boxes boxes;
     boxes.incidents = boxes.directory / "incidents";
-    const Recorder recorder = Recorder::Start(boxes.Options());
+    Recorder recorder = Recorder::Start(boxes.Options());
     PITOT_INSTANT("in the file");
     HOLDS(fakes::NamesIn(boxes.path).size() == 1);
     if (!(is_space ? RefuseAllocation(ENOSPC) : RefuseSharedMappings())) return fakes::kCannotRun;
-    if (const int failed = CheckItWorks(&boxes, recorder)) return failed;
+    if (const int failed = CheckItWorks(boxes, &recorder)) return failed;
     HOLDS(pitot::trace::CountRings().outside_box > 0);
     return 0;
   }));
@@ -212,7 +212,7 @@ TEST_CASE("pages of a black box that fail later do not kill its process", "[blac
         request.Stage("after");
         request.Finish(pitot::Outcome::kOk);
       }
-      const int worked = failed != 0 ? failed : CheckItWorks(&boxes, recorder);
+      const int worked = failed != 0 ? failed : CheckItWorks(boxes, &recorder);
       const bool are_lost = pitot::trace::PagesLost() > before;
       recorder.Stop();
       rmdir(folder.c_str());
