@@ -65,7 +65,7 @@ std::atomic<bool> g_is_blocked{false};
   for (;;) pause();
 }
 
-// Holds up the thread that copies, which answers all who wait for incidents.
+// Holds up the watcher: it answers those waiting for incidents.
 class BlockingCollector final : public pitot::Collector {
  public:
   const char* Name() const noexcept override { return "blocking"; }
@@ -198,7 +198,7 @@ TEST_CASE("a later handler of SIGTERM that calls the former one ends the process
   CHECK(IncidentsIn(directory.path()) == 1);
 }
 
-// How a process ends, and whether its status says so.
+// An end of a process, and its status.
 struct EndOf {
   const char* name;
   void (*end)();
