@@ -48,7 +48,8 @@ int WriteIncident(session::FoundBox* box, const model::Trace& trace, const Incid
                                  session::DirectoryTrust::kOwn);
   constexpr Options kDefaults;
   const session::DirectoryQuota quota{kDefaults.max_incidents_kept, kDefaults.max_incident_directory_bytes};
-  if (status.ok()) status = session::WritePostMortem(trace, quota, &directory, &throttle, &written, std::move(more));
+  if (status.ok())
+    status = session::WritePostMortem(trace, *box, quota, &directory, &throttle, &written, std::move(more));
   if (!status.ok()) {
     Complain(absl::StrCat(box->path(), ": ", status.message(), "; name another folder by -o"));
     return kNotWritten;

@@ -33,7 +33,7 @@ using Freed = std::unique_ptr<char, Free>;
 
 using base::Error;
 
-constexpr char kPartialPrefix[] = ".pitot-partial-";
+constexpr char kPartialPrefix[] = ".pitot-partial-", kPartialSuffix[] = ".partial";
 constexpr size_t kVerdictBytes = 4096;  // of a verdict's beginning, with its signature
 
 Status SystemError(const char* what, const std::string& path, int error) {
@@ -49,6 +49,17 @@ Status NoPlace(const std::string& path) {
   return Error(
       StatusCode::kNotFound, "cannot create Options::incident_directory %s: its parent folder %s", path.c_str(),
       has_parent ? "exists, and the system answers: No such file or directory" : "does not exist; create that first");
+}
+
+std::string NameOf(uint64_t number, int64_t realtime_ns, const std::string& cause) {
+  const time_t seconds = static_cast<time_t>(realtime_ns / 1'000'000'000);
+  tm utc{};
+  gmtime_r(&seconds, &utc);
+  char stamp[64];
+  strftime(stamp, sizeof stamp, "%Y%m%dT%H%M%SZ", &utc);
+  char counted[96];
+  std::snprintf(counted, sizeof counted, "%s-%04llu-", stamp, static_cast<unsigned long long>(number));
+  return counted + FileSafe(cause);
 }
 
 // Calls `visit(name)` for each entry of the directory except "." and "..".
@@ -239,6 +250,8 @@ Status WriteFile(int directory_fd, const std::string& path, Serializer* serializ
 
 }  // namespace
 
+bool IsPartial(const std::string& path) { return path.find(kPartialSuffix, path.rfind('/') + 1) != std::string::npos; }
+
 std::string ParentOf(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   const size_t slash = path.rfind('/');
@@ -347,7 +360,7 @@ void IncidentDirectory::KeepRemains() {
     const bool has_dump = is_dead && faccessat(fd, kDumpName, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     close(fd);
     const size_t at = name.find('-', sizeof kPartialPrefix - 1);
-    std::string kept = at == std::string::npos ? "" : name.substr(at + 1) + ".partial";
+    std::string kept = at == std::string::npos ? "" : name.substr(at + 1) + kPartialSuffix;
     if (has_dump && ParseIncidentName(kept, &named)) {
       if (RenameToFree(fd_, name, &kept) != 0) continue;  // the next start tries again
       RemoveHalfFiles(fd_, kept);
@@ -376,18 +389,22 @@ Status IncidentDirectory::Reopen() {
 }
 
 Status IncidentDirectory::Begin(uint64_t number, int64_t realtime_ns, const std::string& cause) {
-  const time_t seconds = static_cast<time_t>(realtime_ns / 1'000'000'000);
-  tm utc{};
-  gmtime_r(&seconds, &utc);
-  char stamp[64];
-  strftime(stamp, sizeof stamp, "%Y%m%dT%H%M%SZ", &utc);
-  char counted[96];
-  std::snprintf(counted, sizeof counted, "%s-%04llu-", stamp, static_cast<unsigned long long>(number));
-  name_ = counted + FileSafe(cause);
+  name_ = NameOf(number, realtime_ns, cause);
   spare_.Free();
   const Status status = MakePartial();
   if (!status.ok()) spare_.Fill();
   return status;
+}
+
+std::vector<std::string> IncidentDirectory::Find(uint64_t number, int64_t realtime_ns, const std::string& cause,
+                                                 const char* file, const std::string& text) const {
+  const std::string name = NameOf(number, realtime_ns, cause);
+  std::vector<std::string> found;
+  ForEachEntry(fd_, [&](const std::string& entry) {
+    if (entry.compare(0, name.size(), name) == 0 && BeginningOf(fd_, entry + "/" + file) == text)
+      found.push_back(path_ + "/" + entry);
+  });
+  return found;
 }
 
 Status IncidentDirectory::MakePartial() {

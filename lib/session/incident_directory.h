@@ -57,6 +57,8 @@ enum class DirectoryTrust {
 
 // The folder of a path, which need not exist.
 std::string ParentOf(std::string path);
+// Whether the incident at this path is what a killed writer left of one, with its dump.
+bool IsPartial(const std::string& path);
 
 // The same path from the root: the host may change its working directory later. "" stays. May throw bad_alloc.
 std::string AbsolutePath(const std::string& path);
@@ -97,7 +99,10 @@ class IncidentDirectory {
   // Reads a file of the incident at this path, from Commit: of `most` bytes or fewer, and a plain one.
   Status Read(const std::string& path, const char* name, size_t most, std::string* text) const;
 
-  // Removes the incident at this path, from Commit.
+  // The paths of incidents, also partial ones, begun with these that have a file of this text.
+  std::vector<std::string> Find(uint64_t number, int64_t realtime_ns, const std::string& cause, const char* file,
+                                const std::string& text) const;
+  // Removes the incident at this path, from Commit or Find.
   void Remove(const std::string& path) noexcept;
 
   // Removes incidents until at most `most` remain, and at most `most_bytes` (retention.h), 64 at once. The one at the

@@ -382,6 +382,21 @@ model::Trace ReadTrace(snapshot::BoxReader* box, const char* cause, uint64_t mos
   return trace;
 }
 
+// Tells of which black box an incident is.
+constexpr char kBoxFile[] = "black_box.txt";
+class BoxFile final : public Serializer {
+ public:
+  explicit BoxFile(const std::string& name) : name_(name) {}
+  const char* FileName() const noexcept override { return kBoxFile; }
+  Status Serialize(const model::Trace&, ByteSink& sink) override {
+    return sink.Write(name_.data(), name_.size()) ? Status()
+                                                  : Status(StatusCode::kIoError, "the sink accepts no more data");
+  }
+
+ private:
+  const std::string& name_;
+};
+
 void AddKnown(const char* key, const std::string& text, model::Trace* trace) {
   if (!text.empty()) AddAttribute(key, text, trace);
 }
@@ -414,10 +429,26 @@ model::Trace TraceOfWedged(snapshot::BoxReader* box, const Wedge& wedge, const K
   return trace;
 }
 
-Status WritePostMortem(const model::Trace& trace, const DirectoryQuota& quota, IncidentDirectory* directory,
-                       Throttle* throttle, std::string* path, std::vector<std::unique_ptr<Serializer>> files) {
+Status WritePostMortem(const model::Trace& trace, const FoundBox& box, const DirectoryQuota& quota,
+                       IncidentDirectory* directory, Throttle* throttle, std::string* path,
+                       std::vector<std::unique_ptr<Serializer>> files) {
+  constexpr uint64_t kNumber = 0;  // no recorder's
   const std::string cause(trace.strings[trace.firings.front().cause]);
-  Status status = directory->Begin(0, trace.clock.realtime_ns, cause);
+  const std::string name = box.path().substr(box.path().rfind('/') + 1);
+  std::vector<std::string> earlier;
+  if (cause == base::kPreviousLife) {
+    earlier = directory->Find(kNumber, trace.clock.realtime_ns, cause, kBoxFile, name);
+    // Each killed reader may have left a partial one. One stays until there is a whole one.
+    std::partition(earlier.begin(), earlier.end(), [](const auto& it) { return !IsPartial(it); });
+    for (; earlier.size() > 1; earlier.pop_back()) directory->Remove(earlier.back());
+    if (!earlier.empty() && !IsPartial(earlier.front())) {
+      *path = earlier.front();
+      return {};
+    }
+    // Before the dump, so that a partial incident has it.
+    files.insert(files.begin(), std::unique_ptr<Serializer>(new (std::nothrow) BoxFile(name)));
+  }
+  Status status = directory->Begin(kNumber, trace.clock.realtime_ns, cause);
   if (!status.ok()) return status;
   files.push_back(MakeDumpSerializer());
   files.push_back(MakeReportSerializer());
@@ -430,6 +461,7 @@ Status WritePostMortem(const model::Trace& trace, const DirectoryQuota& quota, I
     directory->Abandon();
     return status;
   }
+  if (!earlier.empty()) directory->Remove(earlier.front());
   directory->Prune(quota.most_incidents, quota.most_bytes, *path);
   return status;
 }

@@ -99,10 +99,12 @@ struct DirectoryQuota {
   uint64_t most_incidents = 0, most_bytes = 0;
 };
 
-// Writes such a trace as an incident, with its dump and its report, and removes others beyond the quota. `path` is the
-// new incident's. `more`: other files.
-Status WritePostMortem(const model::Trace& trace, const DirectoryQuota& quota, IncidentDirectory* directory,
-                       Throttle* throttle, std::string* path, std::vector<std::unique_ptr<Serializer>> more = {});
+// Writes such a trace of `box` as an incident, with its dump and its report, and removes others beyond the quota.
+// `path` is the incident's. A previous life has one incident: if an earlier reader was killed before it removed the
+// box, its incident stays, and a partial one is replaced. `more`: other files.
+Status WritePostMortem(const model::Trace& trace, const FoundBox& box, const DirectoryQuota& quota,
+                       IncidentDirectory* directory, Throttle* throttle, std::string* path,
+                       std::vector<std::unique_ptr<Serializer>> more = {});
 
 }  // namespace pitot::session
 

@@ -70,8 +70,9 @@ void PreviousLives::RecoverOne(const std::string& path) {
   std::string written;
   Status status = directory.Open(options_.incident_directory, trust);
   if (status.ok())
-    status = WritePostMortem(trace, {options_.values.max_incidents_kept, options_.values.max_incident_directory_bytes},
-                             &directory, &throttle_, &written);
+    status =
+        WritePostMortem(trace, box, {options_.values.max_incidents_kept, options_.values.max_incident_directory_bytes},
+                        &directory, &throttle_, &written);
   if (!status.ok()) {
     host_.Log(LogLevel::kError,
               Error(status.code(), "%s. Its black box stays in %s: %s", detail.c_str(), path.c_str(), status.message())

@@ -11,12 +11,15 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "base/semaphore.h"
 #include "fakes/child.h"
 #include "fakes/temp_directory.h"
 #include "session/boxes.h"
+#include "session/depths.h"
 #include "session/memory_budget.h"
 #include "session/parts.h"
 #include "session/post_mortem.h"
@@ -133,7 +136,9 @@ TEST_CASE("a black box that another server looks at is not missed by its own", "
         session_test::Parts parts;
         parts.options.black_box_directory = boxes.path;
         parts.options.incident_directory = boxes.directory / "other";
-        const pitot::session::MemoryBudget budget(&parts.options, nullptr);
+        pitot::base::Semaphore wake;
+        pitot::session::Depths depths(&parts.options.values, false, &parts.lifetime, &parts.host, &wake, [] {});
+        const pitot::session::MemoryBudget budget(&parts.options, &depths);
         pitot::session::PreviousLives lives(&parts.options, &budget, &parts.host, parts.throttle.get());
         for (;;) lives.Recover();
         return 0;
@@ -145,6 +150,31 @@ TEST_CASE("a black box that another server looks at is not missed by its own", "
   kill(looking, SIGKILL);
   waitpid(looking, nullptr, 0);
   CHECK(LivesIn(own) == dead);
+}
+
+// As if readers had been killed before they removed the box.
+TEST_CASE("killed readers of a black box leave one incident of it", "[black_box]") {
+  using Left = std::vector<std::string>;
+  const Left left = GENERATE(Left{""}, Left{".partial"}, Left{".partial", ".partial.2"}, Left{"", ".partial"});
+  Boxes boxes;
+  const std::string own = boxes.directory / "own";
+  const std::vector<pid_t> dead = DieEach(&boxes, own, 1);
+  const std::string box = BoxesIn(boxes.path).at(0), kept = boxes.directory / "kept";
+  REQUIRE(link(box.c_str(), kept.c_str()) == 0);
+  { const Starters starter(&boxes, {own}); }
+  REQUIRE(LivesIn(own) == dead);
+  for (const std::string& path : BoxesIn(boxes.path)) unlink(path.c_str());  // of the starter
+  REQUIRE(rename(kept.c_str(), box.c_str()) == 0);
+  const std::string incident = own + "/" + fakes::NamesIn(own).at(0);
+  REQUIRE(rename(incident.c_str(), kept.c_str()) == 0);
+  for (const std::string& suffix : left)
+    std::filesystem::copy(kept, incident + suffix, std::filesystem::copy_options::recursive);
+
+  { const Starters starter(&boxes, {own}); }
+
+  CHECK(LivesIn(own) == dead);
+  CHECK(access(incident.c_str(), F_OK) == 0);
+  CHECK(access(box.c_str(), F_OK) != 0);
 }
 
 // Between its making and its lock, another's look must not take the lock.
