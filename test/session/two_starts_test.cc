@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/semaphore.h"
@@ -125,6 +127,34 @@ TEST_CASE("each dead process gets one incident from recorders that start at once
   const std::vector<std::string> left = BoxesIn(boxes.path);
   CHECK(left.size() == 4);
   for (const std::string& path : left) CHECK(FoundBox(path).Peek() == FoundBox::Life::kAlive);
+}
+
+TEST_CASE("of threads that start a recorder at once one has a black box, and the others leave it alone",
+          "[black_box]") {
+  constexpr size_t kThreads = 8;
+  const int result = fakes::InChild([] {
+    Boxes boxes;
+    std::vector<Recorder> recorders(kThreads);
+    std::vector<std::thread> threads;
+    std::atomic<size_t> ready{0};
+    for (Recorder& recorder : recorders) {
+      threads.emplace_back([&] {
+        ++ready;
+        while (ready != kThreads) {}
+        recorder = Recorder::Start(boxes.Options());
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    HOLDS(std::count_if(recorders.begin(), recorders.end(), [](const auto& it) { return it.status().ok(); }) == 1);
+    HOLDS(fakes::NamesIn(boxes.path).size() == 1);
+    return fakes::InChild([&] {
+      const std::vector<std::string> paths = BoxesIn(boxes.path);
+      HOLDS(paths.size() == 1);
+      HOLDS(FoundBox(paths[0]).Look() == FoundBox::Life::kAlive);
+      return 0;
+    });
+  });
+  CHECK(result == 0);
 }
 
 TEST_CASE("a black box that another server looks at is not missed by its own", "[black_box]") {
