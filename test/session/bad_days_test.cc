@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -196,10 +197,10 @@ TEST_CASE("pages of a black box that fail later do not kill its process", "[blac
   // The file is to lie in a tmpfs.
   int result = fakes::kCannotRun;
   struct stat shared {};
+  const std::string folder = "/dev/shm/pitot-test-" + std::to_string(getpid());
   if (stat("/dev/shm", &shared) == 0) {
-    result = fakes::InChild([] {
+    result = fakes::InChild([&] {
       Boxes boxes;
-      const std::string folder = "/dev/shm/pitot-test-" + std::to_string(getpid());
       boxes.path = folder;
       boxes.incidents = boxes.directory / "incidents";
       Recorder recorder = Recorder::Start(boxes.Options());
@@ -215,11 +216,11 @@ TEST_CASE("pages of a black box that fail later do not kill its process", "[blac
       const int worked = failed != 0 ? failed : CheckItWorks(boxes, &recorder);
       const bool are_lost = pitot::trace::PagesLost() > before;
       recorder.Stop();
-      rmdir(folder.c_str());
       if (worked != 0) return worked;
       HOLDS(are_lost);
       return 0;
     });
   }
+  std::filesystem::remove_all(folder);
   CheckIfItRan(result);
 }
