@@ -27,7 +27,9 @@ int main(int argc, char** argv) {
   using namespace pitot::cli;
   int exit_code = kDone;
   try {
-    CommandLine line("Reads the recordings of Pitot, the flight recorder for inference servers, and the traces of other tools.", kFooter);
+    CommandLine line(
+        "Reads the recordings of Pitot, the flight recorder for inference servers, and the traces of other tools.",
+        kFooter);
     AddList(line);
     AddInfo(line);
     AddRequests(line);

@@ -53,8 +53,8 @@ TEST_CASE("every command that reads a trace works on one of another tool", "[cli
     const std::string of = std::string(" ") + name;
     for (const std::string& command :
          {"analyze" + of, "analyze --json" + of, "report" + of, "report --html -o a.html" + of, "diff" + of + of,
-          "top --json --by scope" + of, "convert -o a.pftrace" + of, "recover -o a.pitot" + of, std::string("info a.pitot"),
-          "info --json" + of}) {
+          "top --json --by scope" + of, "convert -o a.pftrace" + of, "recover -o a.pitot" + of,
+          std::string("info a.pitot"), "info --json" + of}) {
       CAPTURE(name, command);
       const Result result = folder.Run(command);
       CHECK(result.exit_code == 0);
@@ -86,6 +86,19 @@ TEST_CASE("a file of no known kind is refused by name by every command, and noth
       CHECK_FALSE(std::filesystem::exists(folder / "out.txt"));
     }
   }
+}
+
+TEST_CASE("GPU work of a format without calls is not answered with advice for Pitot's collectors", "[cli]") {
+  Folder folder;
+  folder.Write("a.json",
+               R"([{"cat":"Session","ph":"X","name":"model_run","pid":7,"tid":7,"ts":5,"dur":90,"args":{}},)"
+               R"({"cat":"Kernel","ph":"X","name":"gemm","pid":-1,"tid":-1,"ts":9,"dur":40,"args":{"stream":"7"}}])");
+  folder.columns = "200";
+
+  const Result analyze = folder.Run("analyze a.json");
+  CHECK(analyze.out.find("100.0 % of GPU work has no call") != std::string::npos);
+  CHECK(analyze.out.find("The file has no calls: its tool did not record them") != std::string::npos);
+  CHECK(analyze.out.find("depth kernels") == std::string::npos);
 }
 
 TEST_CASE("operators without sizes are answered with the advice of their own tool", "[cli]") {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Records with viztracer, ONNX Runtime and JAX, and compares what pitot reads with the tools' own files.
+"""Records with viztracer, ONNX Runtime and JAX, and compares pitot's answers with the tools' own files.
 
 Each tool runs a small program in its own process. The files are then read twice: as JSON by this program, and by pitot. Counts
 and times must be equal to the nanosecond. --install makes the environment, build/writers-venv, by pip. Exit: 0 equal, 1
