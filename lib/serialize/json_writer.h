@@ -50,7 +50,11 @@ class JsonWriter {
   void Number(int64_t value) { Digits(value); }
   void Number(uint64_t value) { Digits(value); }
   void Number(uint32_t value) { Digits(value); }
-  void Number(double value) { Digits(value); }
+  // What is not finite is a text, because JSON has no such number.
+  void Number(double value) {
+    if (value - value == 0) return Digits(value);
+    Text(value != value ? "NaN" : value > 0 ? "Infinity" : "-Infinity");
+  }
   void Bool(bool value) { Raw(value ? "true" : "false"); }
   // Microseconds with all nanoseconds.
   void Micros(int64_t ns) {

@@ -196,11 +196,7 @@ class KinetoTrace {
     if (type != ArgType::kDouble) return out_.json.Number(static_cast<int64_t>(value));
     double number;
     memcpy(&number, &value, sizeof number);
-    const bool is_finite = number - number == 0;  // JSON has no others
-    is_finite ? out_.json.Number(number)
-              : out_.json.Text(number != number ? "NaN"
-                               : number > 0     ? "Infinity"
-                                                : "-Infinity");
+    out_.json.Number(number);
   }
 
   // Lists in the notation of PyTorch's profiler are JSON already.

@@ -282,6 +282,19 @@ TEST_CASE("any number is valid JSON", "[kineto]") {
   CHECK(events[3]["args"]["a\"b"] == 1e300);
 }
 
+TEST_CASE("a request's size that is not finite is a text", "[kineto]") {
+  TraceMaker maker;
+  maker.trace.window_end_ns = 100;
+  const uint32_t request = maker.Request(1, "/v1", 10, 5);
+  maker.trace.requests[request].sizes = {{maker.String("ratio"), std::nan("")}, {maker.String("limit"), HUGE_VAL}};
+
+  const std::vector<json> events = EventsOf(maker.Finish(), "request");
+
+  REQUIRE(events.size() == 2);
+  CHECK(events[0]["args"]["ratio"] == "NaN");
+  CHECK(events[0]["args"]["limit"] == "Infinity");
+}
+
 TEST_CASE("Kineto's JSON of the sample matches the approved file", "[kineto][golden]") {
   CheckGolden("sample.pt.trace.json", Write(SampleTrace()));
 }
