@@ -2,6 +2,8 @@
 #include "pitot/serialize/pprof.h"
 
 #include <algorithm>
+#include <functional>
+#include <queue>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -85,6 +87,7 @@ class PprofCount {
   void CountThread(uint32_t thread, uint32_t call, uint32_t last_call) {
     thread_ = thread;
     now_ns_ = INT64_MIN;
+    ends_ = {};
     const Interval known = KnownOf(thread);
     FindWaits(known, call, last_call);
     const auto launch_until = [&](int64_t until_ns) {
@@ -141,16 +144,28 @@ class PprofCount {
     }
     if (end_ns <= begin_ns) return;
     const bool is_nested = open_.empty() || (open_.back().is_nested && end_ns <= open_.back().end_ns);
-    open_.push_back({end_ns, event, out_.Call(StackNow(), FrameOf(event)), is_nested});
+    const Stack stack = is_nested ? out_.Call(StackNow(), FrameOf(event)) : PprofWriter::kNoStack;
+    open_.push_back({end_ns, event, stack, is_nested});
+    ends_.push(end_ns);
   }
 
   Stack StackNow() {
     if (open_.empty()) return PprofWriter::kNoStack;
     if (open_.back().is_nested) return open_.back().stack;
+    // Each begin and end makes a new stack, so it has the innermost scopes only.
+    constexpr size_t kMostFrames = 128;
+    uint32_t events[kMostFrames];
+    size_t count = 0;
     Stack stack = PprofWriter::kNoStack;
-    for (const Open& open : open_) {
-      if (open.end_ns > now_ns_) stack = out_.Call(stack, FrameOf(open.event));
+    for (size_t i = open_.size(); i-- > 0;) {
+      if (open_[i].end_ns <= now_ns_) continue;
+      if (count == kMostFrames) {
+        stack = out_.Call(stack, out_.FrameOf("(more scopes)"));
+        break;
+      }
+      events[count++] = open_[i].event;
     }
+    while (count > 0) stack = out_.Call(stack, FrameOf(events[--count]));
     return stack;
   }
 
@@ -173,12 +188,9 @@ class PprofCount {
   }
 
   // When the first of the open scopes ends.
-  int64_t NextEnd() const {
-    int64_t end_ns = open_.back().end_ns;
-    for (size_t i = open_.back().is_nested ? 0 : open_.size(); i-- > 0;) {
-      if (open_[i].end_ns > now_ns_) end_ns = std::min(end_ns, open_[i].end_ns);
-    }
-    return end_ns;
+  int64_t NextEnd() {
+    while (ends_.top() <= now_ns_) ends_.pop();
+    return ends_.top();
   }
 
   void CountHost(uint32_t event, int64_t until_ns) {
@@ -309,6 +321,7 @@ class PprofCount {
   // The current thread.
   uint32_t thread_ = kNone;
   std::vector<Open> open_;  // the last one on top; an ended one stays until it is on top
+  std::priority_queue<int64_t, std::vector<int64_t>, std::greater<>> ends_;  // of open scopes, and of some ended ones
   int64_t now_ns_ = 0;
   std::vector<Wait> waits_;
   size_t wait_ = 0;  // the first that may end after now_ns_

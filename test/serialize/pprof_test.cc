@@ -154,6 +154,25 @@ TEST_CASE("the profile of the sample matches the approved file", "[pprof][golden
 
 TEST_CASE("an empty trace becomes a profile without samples", "[pprof]") { CHECK(Write(Trace()).sample_size() == 0); }
 
+TEST_CASE("of many scopes that overlap, a profile's stacks have the innermost ones", "[pprof]") {
+  TraceMaker maker;
+  constexpr uint32_t kScopes = 20'000;
+  maker.trace.window_end_ns = 2 * kScopes;
+  const uint32_t thread = maker.Thread("worker");
+  for (uint32_t i = 0; i < kScopes; ++i)
+    maker.Event(thread, maker.Site(SiteKind::kScope, "scope " + std::to_string(i)), i, kScopes);
+
+  const Profile profile = Write(maker.Finish());
+
+  int most_frames = 0;
+  for (const Sample& sample : profile.sample()) most_frames = std::max(most_frames, sample.location_id_size());
+  CHECK(most_frames == 129);  // 128 and "(more scopes)"
+  Sums sums(profile);
+  CHECK(sums.flat["host"].size() == kScopes);
+  CHECK(sums.total["host"] == 2 * kScopes - 1);
+  CHECK(sums.cumulative["host"]["(more scopes)"] > kScopes);
+}
+
 TEST_CASE("a profile that cannot be written returns an error", "[pprof]") {
   StringSink sink(10);
   CHECK(MakePprofSerializer()->Serialize(SampleTrace(), sink).code() == StatusCode::kIoError);
