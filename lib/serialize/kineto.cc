@@ -17,6 +17,7 @@
 #include "serialize/kineto_gpu.h"
 #include "serialize/kineto_writer.h"
 #include "serialize/texts.h"
+#include "serialize/thread_ids.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace {
@@ -57,7 +58,7 @@ std::string_view TypeName(std::string_view type) {
 
 class KinetoTrace {
  public:
-  KinetoTrace(const Trace& trace, ByteSink* sink) : trace_(trace), out_(sink), gpu_(trace, &out_) {
+  KinetoTrace(const Trace& trace, ByteSink* sink) : trace_(trace), out_(sink), gpu_(trace, &out_), tids_(serialize::ThreadIds(trace)) {
     for (const model::SiteRow& site : trace.sites) {
       is_python_.push_back(EndsInPy(trace.strings[site.file]));
       for (uint32_t i = 0; i < site.arg_names.size(); ++i) {
@@ -107,7 +108,7 @@ class KinetoTrace {
     }
   }
 
-  KinetoPlace PlaceOf(uint32_t thread) const { return {trace_.pid, thread == kNone ? 0 : trace_.threads[thread].tid}; }
+  KinetoPlace PlaceOf(uint32_t thread) const { return {trace_.pid, thread == kNone ? 0 : tids_[thread]}; }
 
   void WriteNames() {
     out_.Name("process_name", PlaceOf(kNone), "name", OrElse(trace_.strings[trace_.process_name], "process"));
@@ -317,6 +318,7 @@ class KinetoTrace {
   const Trace& trace_;
   KinetoWriter out_;
   KinetoGpu gpu_;
+  const std::vector<int64_t> tids_;
   std::vector<bool> is_python_;                   // by site
   StringId shapes_ = 0, types_ = 0, inputs_ = 0;  // names of operators' arguments; 0: none has it
   std::string name_;

@@ -15,6 +15,7 @@
 #include "serialize/packet_writer.h"
 #include "serialize/perfetto_gpu.h"
 #include "serialize/perfetto_tracks.h"
+#include "serialize/thread_ids.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace {
@@ -267,6 +268,7 @@ class PerfettoWriter {
     buffer.Close(message);
     buffer.Close(descriptor);
     out_.EndPacket();
+    const std::vector<int64_t> tids = serialize::ThreadIds(trace_);
     for (uint32_t row = 0; row < trace_.threads.size(); ++row) {
       const model::ThreadRow& thread = trace_.threads[row];
       const int64_t begin_ns =
@@ -277,7 +279,7 @@ class PerfettoWriter {
       buffer.Varint(field::kUuid, tracks_.Uuid(Of::kThread, row));
       message = buffer.Open(field::kThread);
       buffer.Int(field::kThreadPid, static_cast<int32_t>(trace_.pid));
-      buffer.Int(field::kThreadTid, thread.tid);
+      buffer.Int(field::kThreadTid, tids[row]);
       buffer.String(field::kThreadName, ThreadName(trace_, row));
       buffer.Close(message);
       buffer.Close(descriptor);

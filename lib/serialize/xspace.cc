@@ -13,6 +13,7 @@
 #include "pitot/model/trace.h"
 #include "serialize/lanes.h"
 #include "serialize/texts.h"
+#include "serialize/thread_ids.h"
 #include "serialize/xspace_plane.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -75,6 +76,7 @@ class XSpaceWriter {
     for (uint32_t batch = 0; batch < trace_.batches.size(); ++batch)
       batches[std::min<size_t>(trace_.batches[batch].thread, trace_.threads.size())].push_back(batch);
     const std::vector<std::vector<uint32_t>> lanes = LanesOfRequests();
+    const std::vector<int64_t> ids = serialize::ThreadIds(trace_);
     return plane.Write(&sink_, [&] {
       uint32_t call = 0;
       for (uint32_t thread = 0; thread <= trace_.threads.size(); ++thread) {
@@ -84,7 +86,7 @@ class XSpaceWriter {
           rows.last_event = rows.event + trace_.threads[thread].event_count;
           while (call < trace_.calls.size() && trace_.calls.thread[call] == thread) ++call;
           rows.last_call = call;
-          WriteThread(trace_.threads[thread].tid, ThreadName(trace_, thread), rows, &plane);
+          WriteThread(ids[thread], ThreadName(trace_, thread), rows, &plane);
         } else {
           rows.last_call = trace_.calls.size();
           WriteThread(0, "(unknown thread)", rows, &plane);

@@ -295,6 +295,22 @@ TEST_CASE("a request's size that is not finite is a text", "[kineto]") {
   CHECK(events[0]["args"]["limit"] == "Infinity");
 }
 
+TEST_CASE("threads of two processes with the same tid have rows of their own", "[kineto]") {
+  TraceMaker maker;
+  maker.trace.window_end_ns = 100;
+  for (const char* const name : {"rank 0", "rank 1"})
+    maker.Event(maker.Thread(name), maker.Site(SiteKind::kScope, "work"), 10, 50);
+  maker.trace.threads[0].tid = maker.trace.threads[1].tid = 7;
+  KinetoReport report;
+
+  const Trace read = Reread(maker.Finish(), &report);
+
+  REQUIRE(read.threads.size() == 2);
+  CHECK(read.threads[0].tid == 7);
+  CHECK(read.strings[read.threads[0].name] == "rank 0");
+  CHECK(read.strings[read.threads[1].name] == "rank 1");
+}
+
 TEST_CASE("Kineto's JSON of the sample matches the approved file", "[kineto][golden]") {
   CheckGolden("sample.pt.trace.json", Write(SampleTrace()));
 }

@@ -128,6 +128,22 @@ TEST_CASE("every event of a random trace is in its XSpace", "[xspace]") {
   }
 }
 
+TEST_CASE("lines of threads with the same tid have different ids in an XSpace", "[xspace]") {
+  TraceMaker maker;
+  maker.trace.window_end_ns = 100;
+  for (const char* const name : {"rank 0", "rank 1", "rank 2"})
+    maker.Event(maker.Thread(name), maker.Site(SiteKind::kScope, "work"), 10, 50);
+  const int64_t tids[] = {7, 7, 1};
+  for (uint32_t row = 0; row < 3; ++row) maker.trace.threads[row].tid = tids[row];
+
+  const XSpace space = Write(maker.Finish());
+
+  REQUIRE(space.planes(0).lines_size() == 3);
+  CHECK(space.planes(0).lines(0).id() == 7);
+  CHECK(space.planes(0).lines(1).id() == 2);
+  CHECK(space.planes(0).lines(2).id() == 1);
+}
+
 TEST_CASE("the XSpace of the sample matches the approved file", "[xspace][golden]") {
   google::protobuf::TextFormat::Printer printer;
   std::string text;
