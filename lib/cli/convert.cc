@@ -43,10 +43,11 @@ std::unique_ptr<Serializer> MakeOtlp(bool) {
 std::unique_ptr<Serializer> MakePprof(bool) { return MakePprofSerializer(); }
 std::unique_ptr<Serializer> MakeXSpace(bool) { return MakeXSpaceSerializer(); }
 
-// What the trace would have to have for a file that is not empty; "" if it has that.
+// What the trace would have to have for a file of the format; "" if it has that.
 const char* AnythingMissing(const model::Trace& trace) { return IsEmpty(trace) ? "events" : ""; }
 const char* RequestsMissing(const model::Trace& trace) {
-  return trace.requests.empty() && trace.batches.empty() ? "requests" : "";
+  if (trace.requests.empty() && trace.batches.empty()) return "requests";
+  return trace.clock.realtime_ns == 0 ? "date" : "";
 }
 const char* TimeMissing(const model::Trace& trace) {
   return trace.events.size() == 0 && trace.gpu.size() == 0 ? "scopes and no GPU work" : "";
@@ -85,8 +86,7 @@ int Convert(const ConvertOptions& options) {
   const Format& format = *std::find_if(std::begin(kFormats), std::end(kFormats),
                                        [&](const Format& known) { return known.name == options.format; });
   if (const std::string missing = format.missing(trace); !missing.empty()) {
-    Complain(absl::StrFormat("%s has no %s: a file for %s would be empty, and none was written.", options.input,
-                             missing, options.format));
+    Complain(absl::StrFormat("%s has no %s: no file for %s was written.", options.input, missing, options.format));
     return ExitCodeOf(loaded, kNothingFound);
   }
   const bool is_gzipped = options.compress && !format.compresses_itself;

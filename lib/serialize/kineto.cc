@@ -58,7 +58,8 @@ std::string_view TypeName(std::string_view type) {
 
 class KinetoTrace {
  public:
-  KinetoTrace(const Trace& trace, ByteSink* sink) : trace_(trace), out_(sink), gpu_(trace, &out_), tids_(serialize::ThreadIds(trace)) {
+  KinetoTrace(const Trace& trace, ByteSink* sink)
+      : trace_(trace), out_(sink), gpu_(trace, &out_), tids_(serialize::ThreadIds(trace)) {
     for (const model::SiteRow& site : trace.sites) {
       is_python_.push_back(EndsInPy(trace.strings[site.file]));
       for (uint32_t i = 0; i < site.arg_names.size(); ++i) {

@@ -63,10 +63,16 @@ class OtlpWriter {
     // Ids may be wrong: take no more steps than a real nesting has.
     for (int step = 0; step < 64 && (request->trace_id_high | request->trace_id_low) == 0; ++step) {
       const uint32_t parent = request->parent_id == 0 ? kNone : index_.Row(request->parent_id);
-      if (parent == kNone) return {Mix(request->id), NotZero(request->id), NotZero(id)};
+      if (parent == kNone) return {Mix(request->id + SeedOf(request->id)), NotZero(request->id), NotZero(id)};
       request = &trace_.requests[parent];
     }
     return {request->trace_id_high, request->trace_id_low, NotZero(id)};
+  }
+  // Ids of requests in others' traces count from 1. The trace's begin keeps them apart from those of other files.
+  uint64_t SeedOf(uint64_t id) const {
+    return id <= trace_.requests.size()
+               ? Mix(out_.Unix(trace_.window_begin_ns) + Mix(static_cast<uint64_t>(trace_.pid)))
+               : 0;
   }
   OtlpId IdOfBatch(uint32_t batch) const {
     const uint64_t id = trace_.batches[batch].id;
@@ -192,6 +198,8 @@ class OtlpSerializer final : public Serializer {
   explicit OtlpSerializer(const OtlpOptions& options) : file_name_(options.file_name), options_(options) {}
   const char* FileName() const noexcept override { return file_name_.c_str(); }
   Status Serialize(const Trace& trace, ByteSink& sink) override {
+    if (trace.clock.realtime_ns == 0)
+      return Status(StatusCode::kInvalidArgument, "the trace has no date for its spans");
     if (OtlpWriter(trace, options_, &sink).Write()) return Status();
     return Status(StatusCode::kIoError, "the spans could not be written");
   }

@@ -73,6 +73,7 @@ class OtlpSpans {
   // `base_ns` is Unix time at the origin of the trace's clock.
   OtlpSpans(int64_t base_ns, ByteSink* sink) : base_ns_(base_ns), sink_(*sink) {}
   bool ok() const { return ok_; }
+  uint64_t Unix(int64_t ns) const { return static_cast<uint64_t>(base_ns_) + static_cast<uint64_t>(ns); }
 
   // Attributes of what all spans come from. They come first.
   void ResourceText(std::string_view key, std::string_view text) {
@@ -113,7 +114,6 @@ class OtlpSpans {
   template <class Write> static void Pair(uint32_t field, std::string_view key, const Write& write, WireBuffer* out);
   static void Id(uint32_t field, uint64_t high, uint64_t low, WireBuffer* out);
   static void Id(uint32_t field, uint64_t id, WireBuffer* out);
-  uint64_t Unix(int64_t ns) const { return static_cast<uint64_t>(base_ns_) + static_cast<uint64_t>(ns); }
 
   const int64_t base_ns_;
   ByteSink& sink_;

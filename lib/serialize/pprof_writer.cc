@@ -50,7 +50,8 @@ void PprofWriter::WriteHead() {
   buffer_.Varint(profile::kDefaultSampleType, trace_.gpu.size() != 0 ? Text("gpu") : first_type);
   // The moment of the window's begin in Unix time.
   const int64_t unix_ns = trace_.clock.realtime_ns - trace_.clock.monotonic_ns;
-  buffer_.Varint(profile::kTime, static_cast<uint64_t>(unix_ns) + static_cast<uint64_t>(trace_.window_begin_ns));
+  if (trace_.clock.realtime_ns != 0)
+    buffer_.Varint(profile::kTime, static_cast<uint64_t>(unix_ns) + static_cast<uint64_t>(trace_.window_begin_ns));
   buffer_.Int(profile::kDuration, trace_.window_end_ns - trace_.window_begin_ns);
   // Without a mapping, readers look for a binary.
   const uint64_t name = Text(OrElse(trace_.strings[trace_.process_name], "process"));

@@ -22,8 +22,7 @@ inline std::vector<int64_t> ThreadIds(const model::Trace& trace) {
   int64_t last = 0;
   for (const model::ThreadRow& thread : trace.threads) {
     const bool is_first = seen.insert(thread.tid).second;
-    while (!is_first && !taken.insert(++last).second) {
-    }
+    while (!is_first && !taken.insert(++last).second) {}
     ids.push_back(is_first ? thread.tid : last);
   }
   return ids;

@@ -101,6 +101,17 @@ TEST_CASE("convert writes no empty file: it says what the trace lacks, and exits
   CHECK(folder.Run("convert theirs.json --to pprof").exit_code == 0);
 }
 
+TEST_CASE("convert writes no spans of a trace without a date, and exits with 1", "[cli]") {
+  const Folder folder;
+  folder.Write("chrome.json", R"([{"ph":"b","cat":"http","name":"/v1","id":1,"pid":1,"tid":1,"ts":5},
+    {"ph":"e","cat":"http","name":"/v1","id":1,"pid":1,"tid":1,"ts":9}])");
+
+  const Result result = folder.Run("convert chrome.json --to otlp");
+
+  CHECK(result.exit_code == 1);
+  CHECK(result.err.find("chrome.json has no date") != std::string::npos);
+}
+
 TEST_CASE("a trace of PyTorch's profiler that is converted to itself gives the same tables", "[cli]") {
   const Folder folder;
   folder.Write("theirs.json", kTheirs);

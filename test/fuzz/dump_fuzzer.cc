@@ -83,7 +83,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   NullSink sink;
   Require(pitot::MakePerfettoSerializer()->Serialize(trace, sink).ok(), "perfetto", "failed");
   Require(pitot::MakeKinetoSerializer()->Serialize(trace, sink).ok(), "kineto", "failed");
-  Require(pitot::MakeOtlpSerializer()->Serialize(trace, sink).ok(), "otlp", "failed");
+  const bool has_date = trace.clock.realtime_ns != 0;
+  Require(pitot::MakeOtlpSerializer()->Serialize(trace, sink).ok() == has_date, "otlp", "failed");
   Require(pitot::MakePprofSerializer()->Serialize(trace, sink).ok(), "pprof", "failed");
   Require(pitot::MakeXSpaceSerializer()->Serialize(trace, sink).ok(), "xspace", "failed");
   Require(pitot::MakeDumpSerializer()->Serialize(trace, sink).ok(), "dump", "failed");

@@ -23,7 +23,9 @@ using model::Trace;
 using otlp::Span;
 using otlp::TracesData;
 
-TracesData Write(const Trace& trace, const OtlpOptions& options = {}) {
+// Traces made here get a date.
+TracesData Write(Trace trace, const OtlpOptions& options = {}) {
+  if (trace.clock.realtime_ns == 0) trace.clock.realtime_ns = 1;
   StringSink sink;
   REQUIRE(MakeOtlpSerializer(options)->Serialize(trace, sink).ok());
   TracesData data;
@@ -158,6 +160,31 @@ TEST_CASE("spans of random traces have distinct ids and do not end before they b
     }
     CHECK(spans.size() == expected);
   }
+}
+
+TEST_CASE("a trace without a date is refused", "[otlp]") {
+  TraceMaker maker;
+  maker.Request(1, "/v1", 10, 5);
+  StringSink sink;
+
+  CHECK(MakeOtlpSerializer()->Serialize(maker.Finish(), sink).code() == StatusCode::kInvalidArgument);
+  CHECK(sink.bytes.empty());
+}
+
+// The trace id of its only request.
+std::string TraceIdOf(uint64_t request, int64_t realtime_ns) {
+  TraceMaker maker;
+  maker.trace.clock.realtime_ns = realtime_ns;
+  maker.Request(request, "/v1", 10, 5);
+  return SpansOf(Write(maker.Finish())).at(0).trace_id();
+}
+
+TEST_CASE("requests with ids that count from 1 are in a trace of their file", "[otlp]") {
+  constexpr uint64_t kOurs = 0x1111222233338f0c;
+
+  CHECK(TraceIdOf(1, 1000) != TraceIdOf(1, 2000));
+  CHECK(TraceIdOf(1, 1000) == TraceIdOf(1, 1000));
+  CHECK(TraceIdOf(kOurs, 1000) == TraceIdOf(kOurs, 2000));
 }
 
 TEST_CASE("many spans are written in groups, each with its resource", "[otlp]") {

@@ -152,6 +152,14 @@ TEST_CASE("the profile of the sample matches the approved file", "[pprof][golden
   CheckGolden("sample.pb.txt", text);
 }
 
+TEST_CASE("a profile has the time of a trace with a date", "[pprof]") {
+  CHECK(Write(SampleTrace()).time_nanos() > 1'600'000'000'000'000'000);
+  Trace trace = SampleTrace();
+  trace.clock = {};
+
+  CHECK(Write(trace).time_nanos() == 0);
+}
+
 TEST_CASE("an empty trace becomes a profile without samples", "[pprof]") { CHECK(Write(Trace()).sample_size() == 0); }
 
 TEST_CASE("of many scopes that overlap, a profile's stacks have the innermost ones", "[pprof]") {

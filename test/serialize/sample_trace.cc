@@ -336,7 +336,7 @@ Trace RandomTrace(uint32_t seed, uint32_t events) {
   trace.pid = 77;
   trace.window_begin_ns = begin_ns;
   trace.window_end_ns = end_ns;
-  trace.clock.realtime_ns = seed;
+  trace.clock.realtime_ns = 1 + int64_t{seed};
   std::vector<model::StringId> names;
   for (uint32_t i = 0; i < 20; ++i) names.push_back(maker.String("name " + std::to_string(draw(1000))));
   const auto draw_name = [&] { return names[draw(static_cast<uint32_t>(names.size()))]; };
@@ -499,6 +499,7 @@ Trace LargeTrace(uint32_t events, uint32_t args_percent) {
     sites.push_back(maker.Site(SiteKind::kScope, name));
     sites_with_args.push_back(maker.Site(SiteKind::kScope, name, {{"bytes", ArgType::kUint}}));
   }
+  trace.clock.realtime_ns = 1700000000000000000;
   const uint32_t per_thread = events / kThreads;
   const uint32_t requests = events / 100 + 1;
   int64_t last_ns = 0;
