@@ -14,6 +14,7 @@
 #include "pitot/model/trace.h"
 #include "pitot/request.h"
 #include "pitot/wait.h"
+#include "serialize/json_list.h"
 #include "serialize/kineto_gpu.h"
 #include "serialize/kineto_writer.h"
 #include "serialize/texts.h"
@@ -109,7 +110,7 @@ class KinetoTrace {
     }
   }
 
-  KinetoPlace PlaceOf(uint32_t thread) const { return {trace_.pid, thread == kNone ? 0 : tids_[thread]}; }
+  KinetoPlace PlaceOf(uint32_t thread) const { return {gpu_.HostPid(), thread == kNone ? 0 : tids_[thread]}; }
 
   void WriteNames() {
     out_.Name("process_name", PlaceOf(kNone), "name", OrElse(trace_.strings[trace_.process_name], "process"));
@@ -201,14 +202,13 @@ class KinetoTrace {
     out_.json.Number(number);
   }
 
-  // Lists in the notation of PyTorch's profiler are JSON already.
-  static bool IsList(std::string_view text) { return text.size() >= 2 && text.front() == '[' && text.back() == ']'; }
+  // Lists in the notation of PyTorch's profiler are JSON already, unless they were cut.
   void WriteList(std::string_view key, std::string_view text) {
     out_.json.Key(key);
-    IsList(text) ? out_.json.Raw(text) : out_.json.Text(text);
+    serialize::IsJsonList(text) ? out_.json.Raw(text) : out_.json.Text(text);
   }
   void WriteShapes(std::string_view text) {
-    if (IsList(text)) return WriteList("Input Dims", text);
+    if (!text.empty() && text[0] == '[') return WriteList("Input Dims", text);
     const Tensors tensors(text);
     out_.json.Key("Input Dims");
     out_.json.Open('[');

@@ -2,6 +2,8 @@
 #include "serialize/kineto_gpu.h"
 
 #include <algorithm>
+#include <unordered_set>
+#include <utility>
 
 #include "model/enclosing.h"
 #include "model/kernel_name.h"
@@ -19,9 +21,15 @@ namespace {
 constexpr std::string_view kAllocated = "LibTorch allocated", kReserved = "LibTorch reserved",
                            kCpuAllocated = "LibTorch CPU allocated";
 
+// By the prefixes of CUDA, HIP, SYCL's Unified Runtime and Level Zero.
 std::string_view CategoryOf(std::string_view call) {
-  if (call.substr(0, 3) == "hip") return "hip_runtime";
-  return call.substr(0, 2) == "cu" && call.substr(0, 4) != "cuda" ? "cuda_driver" : "cuda_runtime";
+  constexpr std::pair<std::string_view, std::string_view> kCategories[] = {
+      {"cuda", "cuda_runtime"}, {"cu", "cuda_driver"}, {"hip", "hip_runtime"},
+      {"ur", "xpu_runtime"},    {"ze", "xpu_driver"},  {"mtia", "mtia_runtime"}};
+  for (const auto& [prefix, category] : kCategories) {
+    if (call.substr(0, prefix.size()) == prefix) return category;
+  }
+  return "cuda_runtime";
 }
 
 // The memory of an allocator, in bytes.
@@ -56,7 +64,11 @@ std::string SetName(std::string_view name) {
 }  // namespace
 
 KinetoGpu::KinetoGpu(const model::Trace& trace, KinetoWriter* out)
-    : trace_(trace), out_(*out), launches_(trace), enclosing_(model::FindEnclosing(trace)) {
+    : trace_(trace), out_(*out), launches_(trace), enclosing_(model::FindEnclosing(trace)), host_pid_(trace.pid) {
+  std::unordered_set<int64_t> ordinals;
+  for (const model::DeviceRow& device : trace.devices) ordinals.insert(device.ordinal);
+  for (const model::StreamRow& stream : trace.streams) ordinals.insert(static_cast<int64_t>(OrdinalOf(stream.device)));
+  while (ordinals.count(host_pid_) != 0) ++host_pid_;
   for (const model::StreamRow& stream : trace.streams) next_tid_ = std::max(next_tid_, int64_t{stream.stream} + 1);
 }
 
@@ -237,6 +249,11 @@ void KinetoGpu::WriteLaunch(uint32_t row) {
 void KinetoGpu::WriteMemory() {
   const model::SampleColumns& samples = trace_.samples;
   const model::CounterIndex values(trace_);
+  std::unordered_map<uint32_t, uint32_t> reserved;  // by device: its counter
+  for (uint32_t counter = 0; counter < trace_.counters.size(); ++counter) {
+    const model::CounterRow& row = trace_.counters[counter];
+    if (row.device != kNone && trace_.strings[row.name] == kReserved) reserved.try_emplace(row.device, counter);
+  }
   for (uint32_t sample = 0; sample < samples.size() && out_.json.ok(); ++sample) {
     const model::CounterRow& counter = trace_.counters[samples.counter[sample]];
     const std::string_view name = trace_.strings[counter.name];
@@ -247,13 +264,12 @@ void KinetoGpu::WriteMemory() {
     }
     const bool is_first = sample == 0 || samples.counter[sample - 1] != samples.counter[sample];
     const bool is_cpu = counter.device == kNone;
-    out_.Begin("i", "cpu_instant_event", "[memory]", {trace_.pid, 0}, samples.at_ns[sample]);
+    out_.Begin("i", "cpu_instant_event", "[memory]", {host_pid_, 0}, samples.at_ns[sample]);
     out_.Pair("s", "t");
     out_.BeginArgs();
-    for (uint32_t other = 0; other < trace_.counters.size() && !is_cpu; ++other) {
-      const model::CounterRow& row = trace_.counters[other];
-      if (row.device != counter.device || trace_.strings[row.name] != kReserved) continue;
-      if (const auto reserved = values.At(other, samples.at_ns[sample])) out_.Pair("Total Reserved", Whole(*reserved));
+    if (const auto found = reserved.find(counter.device); found != reserved.end()) {
+      if (const auto value = values.At(found->second, samples.at_ns[sample]))
+        out_.Pair("Total Reserved", Whole(*value));
     }
     out_.Pair("Total Allocated", Whole(samples.value[sample]));
     out_.Pair("Bytes", Whole(samples.value[sample] - (is_first ? 0 : samples.value[sample - 1])));
@@ -266,7 +282,7 @@ void KinetoGpu::WriteMemory() {
 void KinetoGpu::WriteSample(uint32_t sample) {
   const model::CounterRow& counter = trace_.counters[trace_.samples.counter[sample]];
   const std::string_view unit = trace_.strings[counter.unit];
-  const int64_t pid = counter.device == kNone ? trace_.pid : static_cast<int64_t>(OrdinalOf(counter.device));
+  const int64_t pid = counter.device == kNone ? host_pid_ : static_cast<int64_t>(OrdinalOf(counter.device));
   out_.Begin("C", "counter", OrElse(trace_.strings[counter.name], "counter"), {pid, 0}, trace_.samples.at_ns[sample]);
   out_.BeginArgs();
   out_.Pair(OrElse(unit, "value"), trace_.samples.value[sample]);

@@ -29,6 +29,8 @@ class KinetoGpu {
   // The member "deviceProperties".
   void WriteDevices();
   void WriteNames();
+  // The trace's process; another number if a device has that, because devices are processes, too.
+  int64_t HostPid() const { return host_pid_; }
   // A call of a thread, and the begin of its arrow.
   void WriteCall(uint32_t call, KinetoPlace place);
   // What devices did, overheads and counters.
@@ -59,6 +61,7 @@ class KinetoGpu {
     std::vector<int64_t> tids;
   };
   std::map<std::tuple<Row, int64_t, int64_t>, Rows> rows_;
+  int64_t host_pid_;
   int64_t next_tid_ = 0;  // after the numbers of streams
 };
 

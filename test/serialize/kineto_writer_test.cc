@@ -182,6 +182,40 @@ TEST_CASE("operators' tensors are written in the notation of PyTorch's profiler"
   CHECK(events[1]["args"]["Concrete Inputs"] == json::parse(R"(["","False"])"));
 }
 
+TEST_CASE("an operator's list that is not JSON is a text", "[kineto]") {
+  const std::string deep(70, '[');
+  const std::map<std::string, bool> lists = {{"[]", true},
+                                             {"[1, -2.5e+3, \"a]\\\"\\u00e9\", true, false, null, [[]]]", true},
+                                             {"[0.5,0]", true},
+                                             {"[1,]", false},
+                                             {"[1", false},
+                                             {"[1]]", false},
+                                             {"[1][2]", false},
+                                             {"[01]", false},
+                                             {"[1.]", false},
+                                             {"[-]", false},
+                                             {"[1e]", false},
+                                             {"[nan]", false},
+                                             {"[\"\\x\"]", false},
+                                             {"[\"\\u12]\"]", false},
+                                             {"[\"]", false},
+                                             {"[{}]", false},
+                                             {deep + std::string(70, ']'), false}};
+  for (const auto& [text, is_list] : lists) {
+    CAPTURE(text);
+    TraceMaker maker;
+    maker.trace.window_end_ns = 100;
+    const uint32_t site =
+        maker.Site(SiteKind::kOperator, "aten::mm", {{"shapes", ArgType::kString}, {"types", ArgType::kString}});
+    maker.Event(maker.Thread("main"), site, 10, 5, {}, {maker.String(text), maker.String(text)});
+
+    const json args = EventsOf(maker.Finish(), "cpu_op").at(0)["args"];
+
+    CHECK(args["Input Dims"] == (is_list ? json::parse(text) : json(text)));
+    CHECK(args["Input type"] == (is_list ? json::parse(text) : json(text)));
+  }
+}
+
 TEST_CASE("allocators of LibTorch become memory events, with what is reserved then", "[kineto]") {
   TraceMaker maker;
   Trace& trace = maker.trace;
@@ -309,6 +343,36 @@ TEST_CASE("threads of two processes with the same tid have rows of their own", "
   CHECK(read.threads[0].tid == 7);
   CHECK(read.strings[read.threads[0].name] == "rank 0");
   CHECK(read.strings[read.threads[1].name] == "rank 1");
+}
+
+TEST_CASE("calls have the category of their API", "[kineto]") {
+  const std::map<std::string, std::string> categories = {{"cudaLaunchKernel", "cuda_runtime"},
+                                                         {"cuLaunchKernel", "cuda_driver"},
+                                                         {"hipLaunchKernel", "hip_runtime"},
+                                                         {"urEnqueueKernelLaunch", "xpu_runtime"},
+                                                         {"zeCommandListAppendLaunchKernel", "xpu_driver"}};
+  for (const auto& [call, category] : categories) {
+    CAPTURE(call);
+    TraceMaker maker;
+    maker.trace.window_end_ns = 100;
+    maker.Call(maker.Thread("main"), call, 5, 1);
+
+    CHECK(EventsOf(maker.Finish(), category).size() == 1);
+  }
+}
+
+TEST_CASE("the host is not the process of a GPU", "[kineto]") {
+  TraceMaker maker;
+  maker.trace.window_end_ns = 100;
+  maker.trace.pid = 0;
+  maker.trace.devices.push_back({0, maker.String("GPU"), 0, 0, 0, 0, 0, 0});
+  maker.trace.streams.push_back({0, 1, 7, 0, 0, 0});
+  maker.Event(maker.Thread("main"), maker.Site(SiteKind::kScope, "work"), 10, 50);
+  maker.Gpu(0, GpuKind::kKernel, "gemm", 20, 5, kNone);
+  const Trace trace = maker.Finish();
+
+  CHECK(EventsOf(trace, "kernel").at(0)["pid"] == 0);
+  CHECK(EventsOf(trace, "user_annotation").at(0)["pid"] != 0);
 }
 
 TEST_CASE("Kineto's JSON of the sample matches the approved file", "[kineto][golden]") {
