@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "model/enclosing.h"
@@ -54,7 +55,9 @@ class XSpaceWriter {
       : trace_(trace),
         sink_(*sink),
         base_ns_(trace.clock.realtime_ns - trace.clock.monotonic_ns),
-        enclosing_(FindEnclosing(trace)) {}
+        enclosing_(FindEnclosing(trace)),
+        vendor_(VendorOf(trace)),
+        lines_(LinesOf(trace)) {}
 
   bool Write() {
     if (!WriteHost()) return false;
@@ -194,9 +197,9 @@ class XSpaceWriter {
   }
 
   bool WriteDevice(uint32_t device) {
-    const uint32_t ordinal = device == kNone ? 0 : trace_.devices[device].ordinal;
-    XSpacePlane plane(int64_t{1} + ordinal, "/device:GPU:" + std::to_string(ordinal), base_ns_);
-    plane.PlaneStat("device_vendor", std::string_view("Nvidia"));
+    const int64_t ordinal = OrdinalOf(device);
+    XSpacePlane plane(1 + ordinal, "/device:GPU:" + std::to_string(ordinal), base_ns_);
+    if (!vendor_.empty()) plane.PlaneStat("device_vendor", vendor_);
     if (device != kNone) {
       const model::DeviceRow& row = trace_.devices[device];
       plane.PlaneStat("device_type_string", trace_.strings[row.name]);
@@ -206,20 +209,38 @@ class XSpaceWriter {
       for (uint32_t stream = 0; stream < trace_.streams.size(); ++stream) {
         const model::StreamRow& row = trace_.streams[stream];
         if (row.device != device || row.event_count == 0) continue;
-        plane.BeginLine(LineOf(stream), "Stream #" + std::to_string(row.stream), trace_.gpu.begin_ns[row.first_event]);
+        plane.BeginLine(lines_[stream], "Stream #" + std::to_string(row.stream), trace_.gpu.begin_ns[row.first_event]);
         for (uint32_t work = row.first_event; work < row.first_event + row.event_count; ++work) WriteWork(work, &plane);
         plane.EndLine();
       }
     });
   }
 
-  // The stream's number; with its context if another one of the device has that, too.
-  int64_t LineOf(uint32_t stream) const {
-    const model::StreamRow& row = trace_.streams[stream];
-    const bool is_taken = std::any_of(
-        trace_.streams.begin(), trace_.streams.begin() + stream,
-        [&](const model::StreamRow& other) { return other.device == row.device && other.stream == row.stream; });
-    return is_taken ? int64_t{row.context} << 32 | row.stream : row.stream;
+  // Streams without a device get the number after all devices.
+  int64_t OrdinalOf(uint32_t device) const {
+    if (device != kNone) return trace_.devices[device].ordinal;
+    int64_t ordinal = 0;
+    for (const model::DeviceRow& row : trace_.devices) ordinal = std::max(ordinal, int64_t{row.ordinal} + 1);
+    return ordinal;
+  }
+  // XProf's name of who made the devices, by the first call of CUDA or HIP; "": unknown.
+  static std::string_view VendorOf(const Trace& trace) {
+    for (const StringId name : trace.calls.name) {
+      const std::string_view call = trace.strings[name];
+      if (call.substr(0, 2) == "cu") return "Nvidia";
+      if (call.substr(0, 3) == "hip") return "AMD";
+    }
+    return {};
+  }
+  // By stream: its number; with its context if another one of the device has that, too.
+  static std::vector<int64_t> LinesOf(const Trace& trace) {
+    std::unordered_set<uint64_t> taken;
+    std::vector<int64_t> lines;
+    for (const model::StreamRow& row : trace.streams) {
+      const bool is_first = taken.insert(uint64_t{row.device} << 32 | row.stream).second;
+      lines.push_back(is_first ? row.stream : int64_t{row.context} << 32 | row.stream);
+    }
+    return lines;
   }
 
   void WriteWork(uint32_t row, XSpacePlane* plane) {
@@ -266,6 +287,8 @@ class XSpaceWriter {
   ByteSink& sink_;
   const int64_t base_ns_;
   const std::vector<uint32_t> enclosing_;
+  const std::string_view vendor_;
+  const std::vector<int64_t> lines_;
   std::unordered_map<StringId, std::string> kernels_;
   std::unordered_map<uint64_t, std::string> details_;
   std::string name_;

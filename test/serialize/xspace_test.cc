@@ -144,6 +144,48 @@ TEST_CASE("lines of threads with the same tid have different ids in an XSpace", 
   CHECK(space.planes(0).lines(2).id() == 1);
 }
 
+// The stats of planes of devices that are texts.
+std::vector<std::string> VendorsOf(const XSpace& space) {
+  std::vector<std::string> vendors;
+  for (int i = 1; i < space.planes_size(); ++i) {
+    const XPlane& plane = space.planes(i);
+    for (const auto& stat : plane.stats()) {
+      if (plane.stat_metadata().at(stat.metadata_id()).name() == "device_vendor") vendors.push_back(stat.str_value());
+    }
+  }
+  return vendors;
+}
+
+TEST_CASE("an XSpace names the vendor of devices by their calls", "[xspace]") {
+  const std::map<std::string, std::vector<std::string>> vendors = {
+      {"cuLaunchKernel", {"Nvidia"}}, {"hipLaunchKernel", {"AMD"}}, {"zeCommandListAppend", {}}};
+  for (const auto& [call, expected] : vendors) {
+    CAPTURE(call);
+    TraceMaker maker;
+    maker.trace.streams.push_back({model::kNone, 1, 7, 0, 0, 0});
+    maker.Call(maker.Thread("main"), call, 5, 1);
+    maker.Gpu(0, model::GpuKind::kKernel, "gemm", 10, 5, 0);
+
+    CHECK(VendorsOf(Write(maker.Finish())) == expected);
+  }
+}
+
+TEST_CASE("streams without a device have a plane of their own in an XSpace", "[xspace]") {
+  TraceMaker maker;
+  maker.trace.devices.push_back({0, maker.String("GPU"), 0, 0, 0, 0, 0, 0});
+  maker.trace.streams = {{0, 1, 7, 0, 0, 0}, {0, 2, 7, 0, 0, 0}, {model::kNone, 1, 7, 0, 0, 0}};
+  for (uint32_t stream = 0; stream < 3; ++stream)
+    maker.Gpu(stream, model::GpuKind::kKernel, "gemm", 10, 5, model::kNone);
+
+  const XSpace space = Write(maker.Finish());
+
+  REQUIRE(space.planes_size() == 3);
+  CHECK(space.planes(1).id() != space.planes(2).id());
+  CHECK(space.planes(1).name() != space.planes(2).name());
+  REQUIRE(space.planes(1).lines_size() == 2);
+  CHECK(space.planes(1).lines(0).id() != space.planes(1).lines(1).id());
+}
+
 TEST_CASE("the XSpace of the sample matches the approved file", "[xspace][golden]") {
   google::protobuf::TextFormat::Printer printer;
   std::string text;
