@@ -12,6 +12,8 @@
 PITOT_NAMESPACE_BEGIN
 
 // TensorBoard takes files named WORKER.SPAN.pt.trace.json, or .gz if compressed.
+// Threads: any. Errors: null if there is no memory. Lifetime: `file_name` is copied.
+// Cost of Serialize: O(n log n) of the trace's rows; 256 KiB of the file are in memory, and a few bytes per event.
 PITOT_EXPORT std::unique_ptr<Serializer> MakeKinetoSerializer(const char* file_name = "trace.pt.trace.json") noexcept;
 
 PITOT_NAMESPACE_END

@@ -35,10 +35,15 @@ struct OtlpOptions {
   const char* file_name = "trace.otlp.pb";
   // Judges a request for which a trigger fired, by its row; false: there is no verdict. Null: none are written. This
   // library does not judge; `pitot convert` asks pitot::analyze.
+  // Threads: that of Serialize. Lifetime: the context must outlive the serializer, the trace ends with Serialize. What
+  // it throws leaves Serialize: a recorder catches it, and the file fails.
   bool (*judge)(void* context, const model::Trace& trace, uint32_t request, OtlpVerdict* verdict) = nullptr;
   void* judge_context = nullptr;
 };
 
+// Threads: any. Errors: null if there is no memory. Serialize returns kInvalidArgument for a trace without a date.
+// Lifetime: the options are copied, file_name with its text.
+// Cost of Serialize: O(n log n) of requests, batches and hand-offs, and the judge's. 256 KiB of spans are in memory.
 PITOT_EXPORT std::unique_ptr<Serializer> MakeOtlpSerializer(const OtlpOptions& options = {}) noexcept;
 
 PITOT_NAMESPACE_END

@@ -12,6 +12,9 @@
 PITOT_NAMESPACE_BEGIN
 
 // The file is not compressed; readers take it as it is.
+// Threads: any. Errors: null if there is no memory. Lifetime: `file_name` is copied.
+// Cost of Serialize: O(n log n) of the trace's rows. In memory are each stack and name, and 32,768 samples at
+// most.
 PITOT_EXPORT std::unique_ptr<Serializer> MakePprofSerializer(const char* file_name = "profile.pb") noexcept;
 
 PITOT_NAMESPACE_END
