@@ -15,7 +15,6 @@
 #include "cli/gzipped.h"
 #include "cli/otlp_verdict.h"
 #include "pitot/serialize/kineto.h"
-#include "pitot/serialize/otlp.h"
 #include "pitot/serialize/perfetto.h"
 #include "pitot/serialize/pprof.h"
 #include "pitot/serialize/xspace.h"
@@ -35,13 +34,18 @@ std::unique_ptr<Serializer> MakePerfetto(bool is_compressed) {
   return MakePerfettoSerializer(options);
 }
 std::unique_ptr<Serializer> MakeKineto(bool) { return MakeKinetoSerializer(); }
-std::unique_ptr<Serializer> MakeOtlp(bool) {
-  OtlpOptions options;
-  options.judge = JudgeForOtlp;
-  return MakeOtlpSerializer(options);
-}
+std::unique_ptr<Serializer> MakeOtlp(bool) { return MakeJudgedOtlp(); }
 std::unique_ptr<Serializer> MakePprof(bool) { return MakePprofSerializer(); }
 std::unique_ptr<Serializer> MakeXSpace(bool) { return MakeXSpaceSerializer(); }
+
+bool HasScopes(const model::Trace& trace) {
+  return std::any_of(trace.events.site.begin(), trace.events.site.end(),
+                     [&](uint32_t site) { return model::IsScope(trace.sites[site].kind); });
+}
+bool HasWork(const model::Trace& trace) {
+  return std::any_of(trace.gpu.kind.begin(), trace.gpu.kind.end(),
+                     [](model::GpuKind kind) { return kind != model::GpuKind::kSpan; });
+}
 
 // What the trace would have to have for a file of the format; "" if it has that.
 const char* AnythingMissing(const model::Trace& trace) { return IsEmpty(trace) ? "events" : ""; }
@@ -50,7 +54,18 @@ const char* RequestsMissing(const model::Trace& trace) {
   return trace.clock.realtime_ns == 0 ? "date" : "";
 }
 const char* TimeMissing(const model::Trace& trace) {
-  return trace.events.size() == 0 && trace.gpu.size() == 0 ? "scopes and no GPU work" : "";
+  return HasScopes(trace) || HasWork(trace) ? "" : "scopes and no GPU work";
+}
+const char* LinesMissing(const model::Trace& trace) {
+  const bool has_any = HasScopes(trace) || HasWork(trace) || trace.calls.size() != 0 || !trace.requests.empty() ||
+                       !trace.batches.empty();
+  return has_any ? "" : "scopes, calls, requests and no GPU work";
+}
+const char* MarksMissing(const model::Trace& trace) {
+  const bool has_any = trace.events.size() != 0 || trace.calls.size() != 0 || trace.gpu.size() != 0 ||
+                       trace.samples.size() != 0 || !trace.requests.empty() || !trace.batches.empty() ||
+                       !trace.overheads.empty();
+  return has_any ? "" : "events";
 }
 
 struct Format {
@@ -63,13 +78,13 @@ struct Format {
 };
 constexpr Format kFormats[] = {
     {"perfetto", ".pftrace", "open it in https://ui.perfetto.dev", MakePerfetto, AnythingMissing, true},
-    {"kineto", ".pt.trace.json", "open it in TensorBoard, HTA or https://ui.perfetto.dev", MakeKineto, AnythingMissing,
+    {"kineto", ".pt.trace.json", "open it in TensorBoard, HTA or https://ui.perfetto.dev", MakeKineto, MarksMissing,
      false},
     {"otlp", ".otlp.pb", "post it as application/x-protobuf to /v1/traces of an OTLP receiver", MakeOtlp,
      RequestsMissing, false},
     {"pprof", ".pb", "open it with `go tool pprof`", MakePprof, TimeMissing, false},
     {"xspace", ".xplane.pb", "put it into plugins/profile/RUN/ of a folder and open that with XProf", MakeXSpace,
-     AnythingMissing, false},
+     LinesMissing, false},
 };
 
 struct ConvertOptions {

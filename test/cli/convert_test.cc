@@ -101,6 +101,20 @@ TEST_CASE("convert writes no empty file: it says what the trace lacks, and exits
   CHECK(folder.Run("convert theirs.json --to pprof").exit_code == 0);
 }
 
+TEST_CASE("what a format does not write makes no file of it", "[cli]") {
+  const Folder folder;
+  folder.Write("marks.json", R"([{"ph":"i","name":"mark","pid":1,"tid":1,"ts":5,"s":"t"},
+    {"ph":"C","name":"queue","pid":1,"ts":5,"args":{"length":3}}])");
+
+  for (const std::string format : {"pprof", "xspace"}) {
+    INFO(format);
+    const Result result = folder.Run("convert marks.json -o out --to " + format);
+    CHECK(result.exit_code == 1);
+    CHECK(result.err.find("marks.json has no scopes") != std::string::npos);
+  }
+  CHECK(folder.Run("convert marks.json -o out --to kineto").exit_code == 0);
+}
+
 TEST_CASE("convert writes no spans of a trace without a date, and exits with 1", "[cli]") {
   const Folder folder;
   folder.Write("chrome.json", R"([{"ph":"b","cat":"http","name":"/v1","id":1,"pid":1,"tid":1,"ts":5},
