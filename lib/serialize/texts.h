@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small texts and hashes that several formats share.
+// Small texts that several formats share.
 #ifndef PITOT_LIB_SERIALIZE_TEXTS_H_
 #define PITOT_LIB_SERIALIZE_TEXTS_H_
 
@@ -9,15 +9,12 @@
 #include <string>
 #include <string_view>
 
+#include "base/mix.h"
 #include "pitot/model/trace.h"
 
 namespace pitot::serialize {
 
-inline uint64_t Mix(uint64_t value) {
-  value ^= value >> 30, value *= 0xbf58476d1ce4e5b9;
-  value ^= value >> 27, value *= 0x94d049bb133111eb;
-  return value ^ value >> 31;
-}
+using base::Mix;
 
 inline std::string Hex(uint64_t value, uint32_t digits) {
   std::string text(digits, '0');

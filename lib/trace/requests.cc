@@ -12,6 +12,7 @@
 #include <new>
 #include <utility>
 
+#include "base/mix.h"
 #include "base/mutex.h"
 #include "trace/box.h"
 #include "trace/bus_guard.h"
@@ -125,15 +126,8 @@ constinit Word g_begun{0}, g_finished{0}, g_abandoned{0}, g_refused_requests{0},
 
 void Count(Word& counter) { counter.fetch_add(1, kRelaxed); }
 
-uint64_t Mix(uint64_t x) {  // splitmix64's finaliser: distinct in, distinct out
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-  x = (x ^ x >> 27) * 0x94d049bb133111eb;
-  return x ^ x >> 31;
-}
-
 uint64_t NewId() {
-  const uint64_t id = Mix(g_id_seed.load(kRelaxed) + g_next_id.fetch_add(1, kRelaxed));
+  const uint64_t id = base::Mix(g_id_seed.load(kRelaxed) + g_next_id.fetch_add(1, kRelaxed));
   return id != 0 ? id : 1;
 }
 
@@ -142,7 +136,7 @@ void SeedIds() {
   if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
     seed = static_cast<uint64_t>(MonotonicNs()) ^ static_cast<uint64_t>(getpid()) << 32;
   g_id_seed.store(seed, kRelaxed);
-  g_process.store(static_cast<uint32_t>(Mix(seed) | 1), kRelaxed);
+  g_process.store(static_cast<uint32_t>(base::Mix(seed) | 1), kRelaxed);
 }
 
 uint32_t Gate() { return __atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED); }
@@ -837,7 +831,7 @@ Activity CountActivity() noexcept {
 uint64_t RequestBytes() noexcept { return sizeof(Slot) * uint64_t{g_fresh.load(kRelaxed)}; }
 
 void SeedIdsForTesting(uint64_t seed) noexcept {
-  g_id_seed.store(seed, kRelaxed);
+  g_id_seed.store(seed + 0x9e3779b97f4a7c15, kRelaxed);  // far from 0, which Mix leaves as it is
   g_next_id.store(0, kRelaxed);
 }
 

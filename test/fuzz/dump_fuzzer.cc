@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes must read as a consistent trace or as an error. A trace must serialize and answer every question. CRCs are
-// corrected before reading, because a fuzzer would never get past them. An input with an odd first byte is read as it
-// is.
+// Any bytes must read as a consistent trace or as an error. A trace must serialize, Kineto's as valid JSON, and answer
+// every question. CRCs are corrected before reading, because a fuzzer would never get past them. An input with an odd
+// first byte is read as it is.
 #include <string.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 
+#include "fakes/string_sink.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/questions.h"
 #include "pitot/analyze/analyze.h"
@@ -82,7 +84,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Require(analyzer.status.ok(), analyzer.name.c_str(), analyzer.status.message());
   NullSink sink;
   Require(pitot::MakePerfettoSerializer()->Serialize(trace, sink).ok(), "perfetto", "failed");
-  Require(pitot::MakeKinetoSerializer()->Serialize(trace, sink).ok(), "kineto", "failed");
+  fakes::StringSink json;
+  Require(pitot::MakeKinetoSerializer()->Serialize(trace, json).ok(), "kineto", "failed");
+  Require(nlohmann::json::accept(json.bytes), "kineto", "wrote no JSON");
   const bool has_date = trace.clock.realtime_ns != 0;
   Require(pitot::MakeOtlpSerializer()->Serialize(trace, sink).ok() == has_date, "otlp", "failed");
   Require(pitot::MakePprofSerializer()->Serialize(trace, sink).ok(), "pprof", "failed");
@@ -92,7 +96,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 }
 
 #ifdef PITOT_CORPUS_WRITER
-#include "fakes/string_sink.h"
 #include "serialize/sample_trace.h"
 
 namespace {
