@@ -223,8 +223,11 @@ class XSpaceWriter {
     for (const model::DeviceRow& row : trace_.devices) ordinal = std::max(ordinal, int64_t{row.ordinal} + 1);
     return ordinal;
   }
-  // XProf's name of who made the devices, by the first call of CUDA or HIP; "": unknown.
+  // XProf's name of who made the devices, by their names or the first call of CUDA or HIP; "": unknown.
   static std::string_view VendorOf(const Trace& trace) {
+    for (const model::DeviceRow& device : trace.devices) {
+      if (trace.strings[device.name].find("NVIDIA") != std::string_view::npos) return "Nvidia";
+    }
     for (const StringId name : trace.calls.name) {
       const std::string_view call = trace.strings[name];
       if (call.substr(0, 2) == "cu") return "Nvidia";

@@ -156,7 +156,7 @@ std::vector<std::string> VendorsOf(const XSpace& space) {
   return vendors;
 }
 
-TEST_CASE("an XSpace names the vendor of devices by their calls", "[xspace]") {
+TEST_CASE("an XSpace names the vendor of devices by their names or calls", "[xspace]") {
   const std::map<std::string, std::vector<std::string>> vendors = {
       {"cuLaunchKernel", {"Nvidia"}}, {"hipLaunchKernel", {"AMD"}}, {"zeCommandListAppend", {}}};
   for (const auto& [call, expected] : vendors) {
@@ -168,6 +168,9 @@ TEST_CASE("an XSpace names the vendor of devices by their calls", "[xspace]") {
 
     CHECK(VendorsOf(Write(maker.Finish())) == expected);
   }
+  TraceMaker maker;
+  maker.trace.devices.push_back({0, maker.String("NVIDIA H100"), 0, 0, 0, 0, 0, 0});
+  CHECK(VendorsOf(Write(maker.Finish())) == std::vector<std::string>{"Nvidia"});
 }
 
 TEST_CASE("streams without a device have a plane of their own in an XSpace", "[xspace]") {
