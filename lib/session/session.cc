@@ -238,6 +238,7 @@ void Session::FlushAtEnd(ends::HostState host, uint32_t grace_ms) noexcept {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(grace_ms);
   // Another thread may be in Stop, which finishes them, too.
   if (!pipeline_.FlushNow(grace_ms).ok()) pipeline_.AwaitEnd(deadline);
+  if (host == ends::HostState::kWhole) BlackBox::RemoveBeforeTermination();
 }
 
 // ---- On the host's threads. -----------------------------------------------------------------------------------------
