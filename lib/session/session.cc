@@ -78,6 +78,9 @@ std::shared_ptr<Session> Session::Start(const Options& options, Status* status) 
     }
     OwnedOptions owned;
     if (*status = CheckAndCopy(options, &owned); !status->ok()) return nullptr;
+    // The host may change its directory later.
+    owned.black_box_directory = AbsolutePath(owned.black_box_directory);
+    owned.incident_directory = AbsolutePath(owned.incident_directory);
     bool available = false;
     const bool slow_clock = trace::NeedsSlowClock(options.clock, &available);
     if (!available) {
