@@ -95,8 +95,9 @@ void AddStacks(int64_t pid, session::KernelView* view) {
 int RecoverBox(session::FoundBox* box, const session::SeenEnd& seen, const IncidentPlace& place, AfterIt after) {
   const Room room = FindRoom();
   const int written = WriteIncident(box, session::TraceOf(&box->reader(), seen, room.words, room.row_bytes), place, {});
-  if (written == kDone && after == AfterIt::kRemove) box->Remove();
-  return written;
+  if (written != kDone || after == AfterIt::kKeep || box->Remove()) return written;
+  Complain(absl::StrCat(box->path(), ": cannot be removed, and will be found again: may its folder be written?"));
+  return kNotWritten;
 }
 
 int WriteWedged(session::FoundBox* box, const session::Wedge& wedge, int64_t pid, const WedgeQuestions& ask,

@@ -196,8 +196,10 @@ int RunCommand(const RunOptions& given) {
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   Complain(absl::StrCat(options.command[0], " was ended by ", base::SignalText(WTERMSIG(status))));
   if (!watching.HasSeenBoxes())
-    Complain(absl::StrCat("no black box was seen in ", boxes.path(),
-                          ": does it use pitot::Options::FromEnvironment, and may its user write there?"));
+    Complain(
+        absl::StrCat("no black box was seen in ", boxes.path(),
+                     ": does its recorder take options from the environment (C++ Options::FromEnvironment, Python ",
+                     "from_environment=True), and is there room? Its log says more."));
   return kSignalled + WTERMSIG(status);
 }
 

@@ -24,7 +24,7 @@ class Command;
 
 struct WatchOptions {
   std::string boxes, output;
-  double stalled_after_s = 10;
+  double stalled_after_s = 0;  // 0: 10 s, and sooner on routes with short requests
   uint32_t interval_ms = 250;
   bool no_stacks = false;
   std::string nvml;                                   // its file, for tests

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/appendix.h"
+#include "base/causes.h"
 #include "base/columns.h"
 #include "base/quantile.h"
 #include "model/flatten.h"
@@ -249,6 +250,13 @@ class Writer {
         is_fired_row_[row] = true;
       }
     }
+    if (IsEnd()) {
+      slow_.clear();
+      for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
+        if (!trace_.requests[row].end_known) slow_.push_back(row), is_fired_row_[row] = true;
+      }
+      are_open_ = !slow_.empty();
+    }
     is_fired_ = !slow_.empty();
     if (!is_fired_) {
       for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
@@ -261,6 +269,12 @@ class Writer {
     slow_.resize(kept);
     for (const uint32_t row : slow_) stages_.push_back(StagesOf(row));
     left_out_ = is_fired_ ? all - kept : 0;
+  }
+  // An incident of a process that died or hung: what it was at is the matter, and not what was slow before.
+  bool IsEnd() const {
+    if (trace_.firings.empty()) return false;
+    const std::string_view cause = Str(trace_.firings[0].cause);
+    return cause == base::kPreviousLife || cause == base::kWedged;
   }
   int64_t Latency(uint32_t row) const {
     return trace_.RequestEnd(trace_.requests[row]) - trace_.requests[row].begin_ns;
@@ -282,7 +296,8 @@ class Writer {
     Summary(kMaxFront);
   }
   std::string TitleOfSlow() const {
-    return is_fired_          ? "REQUESTS THAT FIRED, slowest first"
+    return are_open_          ? "REQUESTS THAT WERE OPEN, longest first"
+           : is_fired_        ? "REQUESTS THAT FIRED, slowest first"
            : missing_.empty() ? "SLOWEST REQUESTS of the window (nothing fired on a request)"
                               : "SLOWEST REQUESTS of the window (nothing is left of those that fired)";
   }
@@ -290,8 +305,7 @@ class Writer {
   void Header() {
     const bool is_incident = !trace_.firings.empty();
     lines_.Add(0, is_incident ? "Pitot incident: " + Name(trace_.firings[0].cause, "(no cause)") : "Pitot report");
-    if (is_incident && !Str(trace_.firings[0].detail).empty())
-      lines_.Add(2, std::string(Str(trace_.firings[0].detail)));
+    if (is_incident && !Str(trace_.firings[0].detail).empty()) lines_.AddWrapped(2, "", Str(trace_.firings[0].detail));
     lines_.Blank();
     const int64_t at_ns = is_incident ? trace_.firings[0].at_ns : trace_.window_end_ns;
     if (IsRecorded()) {
@@ -367,10 +381,8 @@ class Writer {
     return fired;
   }
 
-  // Whether its detail is in the second line, whole.
-  bool IsHeadline(const Fired& fired) const {
-    return fired.first == trace_.firings.data() && base::Width(Str(fired.first->detail)) <= base::kColumns - 2;
-  }
+  // Its detail is in the second line, and those that go on from it.
+  bool IsHeadline(const Fired& fired) const { return fired.first == trace_.firings.data(); }
   // "02:31:16.775  latency /classify  request 0000000000008f0c  (4 times)".
   std::string FiredText(const Fired& fired) const {
     const model::FiringRow& firing = *fired.first;
@@ -1231,6 +1243,7 @@ class Writer {
   std::vector<StageTable> stages_;                      // of slow_
   size_t left_out_ = 0;
   bool is_fired_ = false;
+  bool are_open_ = false;  // slow_ are those that were open at an end
 };
 
 class ReportSerializer final : public Serializer {

@@ -50,17 +50,19 @@ struct AtExit {
 };
 constinit AtExit g_at_exit;
 
+void RemoveAtEnd(trace::BoxHeader* header) {
+  header->state.store(trace::BoxState::kEnded, std::memory_order_release);
+  unlink(g_at_exit.path);
+}
+
 void OnExit(int status, void*) {
   trace::BoxHeader* const header = g_at_exit.header.exchange(nullptr);
   if (header == nullptr || g_at_exit.pid.load() != getpid()) return;
-  if (g_at_exit.pipeline->HasUnwritten()) {
-    ends::Facts facts;
-    facts.end = ends::End::kExit;
-    facts.exit_status = status;
-    return ends::FinishNote(ends::WriteNote(facts));
-  }
-  header->state.store(trace::BoxState::kEnded, std::memory_order_release);
-  unlink(g_at_exit.path);
+  if (!g_at_exit.pipeline->HasUnwritten()) return RemoveAtEnd(header);
+  ends::Facts facts;
+  facts.end = ends::End::kExit;
+  facts.exit_status = status;
+  ends::FinishNote(ends::WriteNote(facts));
 }
 
 void NoteForExit(trace::BoxHeader* header, const IncidentPipeline* pipeline, const std::string& path) {
@@ -203,6 +205,15 @@ void BlackBox::NoteRoutes() noexcept {
     const uint64_t longest_us = std::min<uint64_t>((progress.longest_ns + 999) / 1000, UINT32_MAX);
     box_->header()->routes[i].longest_us.store(static_cast<uint32_t>(longest_us), kRelaxed);
   }
+}
+
+void BlackBox::RemoveBeforeTermination() noexcept {
+  constexpr pid_t kFirstOfContainer = 1;  // it may live on
+  const pid_t pid = getpid();
+  if (pid == kFirstOfContainer || pid != g_at_exit.pid.load() || trace::CountRequests().open != 0) return;
+  if (trace::BoxHeader* const header = g_at_exit.header.load();
+      header != nullptr && !g_at_exit.pipeline->HasUnwritten())
+    RemoveAtEnd(header);
 }
 
 void BlackBox::End() noexcept {

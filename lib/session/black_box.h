@@ -41,6 +41,10 @@ class BlackBox {
   // Cost: some us.
   void Look(const IncidentCounts& counts) noexcept;
 
+  // SIGTERM is about to end the process, and what fired is on disk if there was time. Removes the file if nothing is
+  // left to be found out: no request is open. Threads: any.
+  static void RemoveBeforeTermination() noexcept;
+
   // Nothing lies in the file any more. Removes it: a recorder that was stopped leaves none. Idempotent.
   void End() noexcept;
 

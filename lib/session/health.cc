@@ -53,7 +53,9 @@ class Routes {
   Routes(const Signs& signs, const HealthLimits& limits) : most_ticks_(TicksOf(limits.stalled_after_ns, limits)) {
     for (const trace::RouteProgress& route : signs.routes) {
       if (route.ok_ticks == 0) continue;
-      routes_[route.name] = {route.longest_ns == 0 ? most_ticks_ : LimitOf(route.longest_ns, limits), route.ok_ticks};
+      routes_[route.name] = {
+          route.longest_ns == 0 || !limits.follows_routes ? most_ticks_ : LimitOf(route.longest_ns, limits),
+          route.ok_ticks};
     }
     for (const OpenSign& request : signs.requests) {
       RouteView& route = routes_.try_emplace(request.route, RouteView{most_ticks_, 0}).first->second;

@@ -218,6 +218,13 @@ uint64_t CountOpen(const model::Trace& trace) {
                                              [](const model::RequestRow& row) { return !row.end_known; }));
 }
 
+// The id of the open request that began first; 0: there is none. Requests are in the order of their begins.
+uint64_t LongestOpen(const model::Trace& trace) {
+  const auto open = std::find_if(trace.requests.begin(), trace.requests.end(),
+                                 [](const model::RequestRow& row) { return row.begin_known && !row.end_known; });
+  return open != trace.requests.end() ? open->id : 0;
+}
+
 }  // namespace
 
 FoundBox::~FoundBox() {
@@ -410,6 +417,7 @@ model::Trace TraceOf(snapshot::BoxReader* box, const SeenEnd& seen, uint64_t mos
   if (is_of_other_boot) AddAttribute("post_mortem.machine", "went down: the newest seconds may be missing", &trace);
   const std::string note_bytes = box->DeathNote();
   trace.firings[0].detail = trace.strings.Add(LastWords(box->facts(), note_bytes, seen, CountOpen(trace)));
+  trace.firings[0].request_id = LongestOpen(trace);
   if (const std::optional<ends::DeathNote> note = NoteOf(note_bytes)) {
     AddKnown("post_mortem.exception", TextOf(note->exception_type), &trace);
     AddKnown("post_mortem.stack", StackOf(*note), &trace);

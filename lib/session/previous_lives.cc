@@ -77,7 +77,10 @@ void PreviousLives::RecoverOne(const std::string& path) {
                   .message());
     return;
   }
-  box.Remove();
+  if (!box.Remove())
+    host_.Log(LogLevel::kWarning, Error(StatusCode::kUnavailable,
+                                        "the black box %s cannot be removed, and will be found again", path.c_str())
+                                      .message());
   host_.Log(LogLevel::kWarning,
             Error(StatusCode::kUnavailable, "%s. Its last seconds: %s", detail.c_str(), written.c_str()).message());
   host_.Tell(&Hooks::on_incident, incident, written, status, "");

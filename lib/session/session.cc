@@ -78,6 +78,9 @@ std::shared_ptr<Session> Session::Start(const Options& options, Status* status) 
     }
     OwnedOptions owned;
     if (*status = CheckAndCopy(options, &owned); !status->ok()) return nullptr;
+    // The host may change its directory later.
+    owned.black_box_directory = AbsolutePath(owned.black_box_directory);
+    owned.incident_directory = AbsolutePath(owned.incident_directory);
     bool available = false;
     const bool slow_clock = trace::NeedsSlowClock(options.clock, &available);
     if (!available) {
@@ -238,6 +241,7 @@ void Session::FlushAtEnd(ends::HostState host, uint32_t grace_ms) noexcept {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(grace_ms);
   // Another thread may be in Stop, which finishes them, too.
   if (!pipeline_.FlushNow(grace_ms).ok()) pipeline_.AwaitEnd(deadline);
+  if (host == ends::HostState::kWhole) BlackBox::RemoveBeforeTermination();
 }
 
 // ---- On the host's threads. -----------------------------------------------------------------------------------------

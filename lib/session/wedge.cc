@@ -25,10 +25,10 @@ const char* StoppedBy(Stop stop) {
   return "gives no sign of life";
 }
 
-Wedge Down(Wedge::Kind kind, const WatchLook& look, int64_t since_ns) {
-  return {kind, look.health.request,
+Wedge Down(Wedge::Kind kind, const WatchLook& look, const Health& before, int64_t since_ns) {
+  return {kind, before.request,
           std::string(StoppedBy(look.stop)) + " for " + base::Duration(look.now_ns - since_ns) +
-              "; before that it was " + look.health.text};
+              "; before that it was " + before.text};
 }
 
 }  // namespace
@@ -56,6 +56,7 @@ void WedgeWatch::NoteTime(const WatchLook& look) {
   } else if (has_run || stopped_since_ns_ < 0) {
     stopped_since_ns_ = look.now_ns;
   }
+  if (!has_looked_ || (is_alive && look.stop == Stop::kNone)) before_ = look.health;
   switches_ = look.switches;
   life_ = look.life;
   looked_ns_ = look.now_ns;
@@ -72,8 +73,8 @@ std::optional<Wedge> WedgeWatch::FindDown(const WatchLook& look) {
       look.now_ns - silent_since_ns >= (is_idle ? limits_.idle_silent_after_ns : limits_.silent_after_ns);
   if (!is_stopped && !is_silent) return std::nullopt;
   is_reported_ = true;
-  return is_stopped ? Down(Wedge::Kind::kStopped, look, stopped_since_ns_)
-                    : Down(Wedge::Kind::kSilent, look, silent_since_ns);
+  return is_stopped ? Down(Wedge::Kind::kStopped, look, before_, stopped_since_ns_)
+                    : Down(Wedge::Kind::kSilent, look, before_, silent_since_ns);
 }
 
 std::optional<Wedge> WedgeWatch::FindStalled(const WatchLook& look) {

@@ -67,6 +67,7 @@ class WedgeWatch {
   bool has_looked_ = false;
   int64_t looked_ns_ = 0;
   uint64_t life_ = 0;
+  Health before_;                // when it was last alive
   int64_t life_ns_ = 0;          // of the watcher's clock: when it was new
   int64_t counted_from_ns_ = 0;  // signs before it are no proof; INT64_MIN: all are
   uint64_t switches_ = 0;

@@ -128,6 +128,7 @@ TEST_CASE("watch reports a request that stands still, and the death of its proce
       const Living stuck(
           folder / "boxes",
           [] {
+            for (int i = 0; i < 3; ++i) pitot::Request::Begin("/healthy").Finish(pitot::Outcome::kOk);
             static pitot::Request request = pitot::Request::Begin("/generate");
             request.Stage("prefill");
           },
@@ -145,6 +146,16 @@ TEST_CASE("watch reports a request that stands still, and the death of its proce
   CHECK(said.find("ended without a word") != std::string::npos);
   const std::string wedged = fakes::ReadFile(incidents + "/" + IncidentsOf(incidents, "wedged")[0] + "/report.txt");
   CHECK(wedged.find("is stalled: request ") != std::string::npos);
+  // What the process was at comes first, and not what was slow before.
+  const std::string dead = IncidentsOf(incidents, "previous_life")[0];
+  for (const std::string& report : {wedged, fakes::ReadFile(incidents + "/" + dead + "/report.txt")}) {
+    const std::string first = report.substr(0, report.find("APPENDIX"));
+    CHECK(first.find("REQUESTS THAT WERE OPEN, longest first") != std::string::npos);
+    CHECK(first.find("/generate") != std::string::npos);
+    CHECK(first.find("/healthy") == std::string::npos);
+  }
+  const std::string why = folder.Run("why incidents/" + dead).out;
+  CHECK(why.find("/generate") != std::string::npos);
 }
 
 TEST_CASE("watch forgets a recorder that was stopped, and sees the process's next one", "[cli]") {

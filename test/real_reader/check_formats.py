@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what programs by others find in converted files with what a dump has.
+"""Compares converted files, as programs by others read them, with a dump.
 
 `pitot convert` makes the file; a reader from tools/readers opens it, and must find exactly the recorded rows. The formats are
 pprof (`go tool pprof`), kineto-hta (Holistic Trace Analysis), kineto-tensorboard (PyTorch's plug-in), kineto-perfetto (Perfetto's
@@ -52,14 +52,14 @@ class Files:
         return path
 
     def ask(self, reader, path, *options):
-        """What the reader's own program in this folder found."""
+        """The answer of the reader's own program in this folder."""
         script = pathlib.Path(__file__).parent / f"read_{reader}.py"
         out = subprocess.run([self.program(reader, "python"), script, path, *options], check=True, capture_output=True, text=True,
                              cwd=self.folder)
         return json.loads(out.stdout.splitlines()[-1])
 
     def work(self):
-        """Kernels, copies and sets by the names that PyTorch's profiler gives them: number and microseconds."""
+        """Kernels, copies and sets by their names in PyTorch's profiler: number and microseconds."""
         sums = collections.defaultdict(lambda: [0, 0.0])
         for _, _, _, duration, shown, *_ in self.rows["gpu"]:
             name = kineto_name(shown)
@@ -134,7 +134,7 @@ def check_hta(files, differences):
 
 
 def delays(files):
-    """Calls that caused one piece of work: their number, and the time from the call's end to the work's begin."""
+    """Calls with one piece of work: their number, and the time from the call's end to the work's begin."""
     ends = {(name, ts): int(ts) + max(int(dur), 0) for _, ts, dur, name, _ in files.rows["call"]}
     numbers = {(name, ts): i + 1 for i, (_, ts, _, name, _) in enumerate(files.rows["call"])}
     single = collections.Counter((name, ts) for name, ts, _, _ in files.rows["launch"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints what Holistic Trace Analysis finds in a file of PyTorch's profiler, as JSON."""
+"""Prints the findings of Holistic Trace Analysis in a file of PyTorch's profiler, as JSON."""
 
 import json
 import logging

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints what TensorBoard's plug-in of PyTorch shows of a file of PyTorch's profiler, as JSON."""
+"""Prints the views of a file of PyTorch's profiler in TensorBoard, as JSON."""
 
 import json
 import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints what XProf finds in an XSpace, as JSON. XProf is called as a library: as a server it listens on all interfaces."""
+"""Prints the contents of an XSpace by XProf, as JSON. XProf is called as a library: as a server it listens on all interfaces."""
 
 import collections
 import json

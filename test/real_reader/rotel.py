@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends OTLP to rotel, a collector, and takes what it forwards. Everything is on the loopback interface."""
+"""Sends OTLP to rotel, a collector, and takes the forwarded messages. Everything is on the loopback interface."""
 
 import gzip
 import http.server

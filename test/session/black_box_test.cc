@@ -417,6 +417,29 @@ TEST_CASE("exit() leaves the black box if what fired is not yet written, and its
   CHECK(std::string(trace.strings[trace.firings.at(0).detail]).find(" ended by exit(3) at ") != std::string::npos);
 }
 
+TEST_CASE("SIGTERM leaves the black box only if it cuts requests off", "[black_box]") {
+  Boxes boxes;
+  boxes.ends = pitot::Ends::kShutdown;
+  for (const bool is_open : {false, true}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      signal(SIGTERM, SIG_DFL);  // not the test framework's
+      const Recorder& recorder = *new Recorder(Recorder::Start(boxes.Options()));
+      if (!recorder.status().ok()) _exit(3);
+      Request request = Request::Begin("/r");
+      if (!is_open) request.Finish(pitot::Outcome::kOk);
+      kill(getpid(), SIGTERM);
+      for (;;) pause();
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    CHECK(WTERMSIG(status) == SIGTERM);
+    CHECK(BoxesIn(boxes.path).size() == (is_open ? 1 : 0));
+  }
+  const Trace trace = TraceOfOnly(boxes.path);
+  CHECK(std::string(trace.strings[trace.firings.at(0).detail]).find(" ended by SIGTERM at ") != std::string::npos);
+}
+
 TEST_CASE("the file takes no more than rings, requests and names may", "[black_box]") {
   Boxes boxes;
   Recorder recorder = Recorder::Start(boxes.Options());

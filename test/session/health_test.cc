@@ -52,7 +52,12 @@ struct Server {
   void Ended(uint32_t route, uint64_t ago_ns, uint64_t longest_ns = 0) {
     signs.routes.push_back({route, kNow - ago_ns, longest_ns});
   }
-  pitot::Health Judge() const { return JudgeHealth(signs, HealthLimits(), Names()); }
+  bool follows_routes = false;
+  pitot::Health Judge() const {
+    HealthLimits limits;
+    limits.follows_routes = follows_routes;
+    return JudgeHealth(signs, limits, Names());
+  }
   HealthState State() const { return Judge().state; }
 };
 
@@ -93,9 +98,13 @@ TEST_CASE("a request of a route whose requests are short stalls sooner", "[healt
     server.Ended(1, 100 * kSecond, longest_ns);
     server.Ended(0, 0, 0);
     OpenSign& request = server.Open(1, 60 * kSecond, limit_ns - kMs);
+    server.follows_routes = true;
     CHECK(server.State() == HealthState::kProgressing);
     request.sign_ticks = kNow - limit_ns;
     CHECK(server.State() == HealthState::kStalled);
+    server.follows_routes = false;
+    CHECK(server.State() == (limit_ns < 10 * kSecond ? HealthState::kProgressing : HealthState::kStalled));
+    server.follows_routes = true;
     // Another one's end, half of the limit after it.
     server.signs.routes[0].ok_ticks = request.sign_ticks + limit_ns / 2 + 1;
     CHECK(server.State() == HealthState::kSlow);
