@@ -81,7 +81,8 @@ template <size_t kSize> void Copy(std::string_view text, char (&out)[kSize]) { o
 Status BlackBox::Begin(const OwnedOptions& options, const MemorySplit& split, bool slow_clock,
                        const trace::ClockReading& start, const IncidentPipeline* pipeline,
                        std::vector<std::string>* removed) {
-  ends::SetDeathNote(nullptr);  // in the child of a fork it is the parent's
+  // In the child of a fork it is the parent's.
+  if (const pid_t noted = g_at_exit.pid.load(); noted != 0 && noted != getpid()) ends::SetDeathNote(nullptr);
   if (options.black_box_directory.empty()) return {};
   if (!trace::MakeParentOnly())
     return Status(StatusCode::kUnavailable, "no black box: the kernel is older than Linux 4.14");

@@ -1262,13 +1262,15 @@ TEST_CASE("the three slowest requests have a line each before the appendix, and 
   CHECK(Has(many, "latency /classify  request 0000000000009004\n"));
 }
 
-TEST_CASE("a detail too long for the headline is in the appendix", "[report]") {
+TEST_CASE("a long detail of what fired goes on in the next lines, whole and once", "[report]") {
   Trace trace = incident::MakeTrace();
   std::string detail;
   for (int word = 0; word < 30; ++word) detail += "word" + std::to_string(word) + " ";
   trace.firings[0].detail = trace.strings.Add(detail + "end");
 
-  CHECK(Has(OneLine(Report(trace)), " fired latency /classify: " + detail + "end "));
+  const std::string report = OneLine(Report(trace));
+  CHECK(Has(report, "Pitot incident: latency /classify " + detail + "end "));
+  CHECK(Times(report, "word29") == 1);
 }
 
 TEST_CASE("scopes without others in them are shown once", "[report]") {
