@@ -275,7 +275,7 @@ class ChromeReader final : public ChromeTarget {
 };
 
 bool IsChrome(const Head& head) {
-  return head.json.events != 0 || (head.json.has_events && !head.is_whole && head.json.values == 0);
+  return head.json.events != 0 || head.json.is_cut || (head.json.has_events && !head.is_whole && head.json.values == 0);
 }
 
 Status ReadChrome(const Input& input, model::Trace* trace, TraceReport* report) {

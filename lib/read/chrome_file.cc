@@ -38,6 +38,7 @@ Status ReadChromeFile(const Input& input, ChromeTarget* target, TraceReport* rep
                         " documents were read: it goes on after its end";
   const StatusCode code = source->status().code();
   if (code != StatusCode::kOk && code != StatusCode::kDataLoss) return source->status();
+  if (!splitter.has_events()) return Status(StatusCode::kInvalidArgument, "it has no traceEvents");
   if (report->complete) return {};
   std::string loss = is_whole ? "" : splitter.problem();
   if (report->events_bad != 0)

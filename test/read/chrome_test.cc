@@ -142,6 +142,20 @@ TEST_CASE("several documents in a file are read, and counted", "[chrome]") {
   CHECK(read.report.problems == "2 documents were read: it goes on after its end");
 }
 
+TEST_CASE("members before the events may be larger than the beginning that decides on the format", "[chrome]") {
+  const std::string padding = R"("padding":")" + std::string(300 << 10, ' ') + "\"";
+  const Read read = Parse("{" + padding + R"(,"traceEvents":[)" + Event("X", "a", "1", R"(,"dur":1)") + "]}");
+
+  REQUIRE(read.status.ok());
+  CHECK(read.report.format == "chrome");
+  CHECK(read.Events() == "a 1000+1000");
+
+  CHECK(std::string(Parse("{" + padding + "}").status.message()) ==
+        "it is JSON, but not a trace: it has no traceEvents");
+  CHECK(std::string(Parse(R"({"resourceSpans":[)" + std::string(300 << 10, ' ') + "]}").status.message()) ==
+        "it is OpenTelemetry's spans as JSON, not read by this version");
+}
+
 TEST_CASE("the outermost asynchronous span of an id is a request, and those within are its parts", "[chrome]") {
   const auto async = [](const std::string& phase, const std::string& name, const std::string& at_us,
                         const std::string& id) { return Event(phase, name, at_us, R"(,"cat":"net",)" + id); };
