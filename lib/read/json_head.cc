@@ -23,6 +23,9 @@ void TakeEvent(const ChromeEvent& event, JsonHead* head) {
   ++head->events;
   if (!event.category.empty() && head->categories.size() < kLookedAtNames)
     ++head->categories[std::string(event.category)];
+  for (const ChromeValue& argument : event.args) {
+    if (head->arguments.size() < kLookedAtNames) head->arguments.emplace(argument.key);
+  }
   if (event.phase != "M" || event.name != "process_name" || head->processes.size() >= kLookedAtNames) return;
   head->processes.emplace(event.Text("name"));
 }

@@ -22,6 +22,7 @@ struct JsonHead {
   uint64_t events = 0;            // those with a phase
   std::set<std::string> members;  // next to the events
   std::map<std::string, uint64_t> categories;  // of events; the first hundred
+  std::set<std::string> arguments;             // names, of events; the first hundred
   std::set<std::string> processes;             // names; the first hundred
 
   bool HasMember(std::string_view name) const { return members.count(std::string(name)) != 0; }
