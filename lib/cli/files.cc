@@ -107,8 +107,9 @@ int AnswerOf(const std::string& path, const Status& status, const TraceReport& r
       if (!report.problems.empty()) Complain(absl::StrFormat("%s: %s", path, report.problems));
       return kDone;
     case StatusCode::kDataLoss:
-      Complain(absl::StrFormat("%s is damaged: %s; %d events were read. The output covers these.", path,
-                               status.message(), report.events - report.events_bad));
+      Complain(absl::StrFormat("%s is damaged: %s; %d events were read.%s", path, status.message(),
+                               report.events - report.events_bad,
+                               report.events == report.events_bad ? "" : " The output covers these."));
       return kDamaged;
     case StatusCode::kInvalidArgument:
       if (report.is_empty) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,7 @@ class ChromeReader final : public ChromeTarget {
     if (phase == '\0') return ++unused_, !event.phase.empty() || event.name.empty();
     if (!IsKnown(phase)) return ++unused_, true;
     if (!event.begin_ns) return false;
+    if (!builder_.IsInRange(*event.begin_ns)) return true;
     switch (phase) {
       case 'X':
         return TakeSpan(event, event.duration_ns.value_or(kOpen)), true;
@@ -66,7 +68,7 @@ class ChromeReader final : public ChromeTarget {
 
   void Finish() {
     MatchMarks();
-    for (auto& [key, async] : asyncs_) CloseAsyncs(&async, 0, kOpen, kNone);
+    for (auto& [key, async] : asyncs_) MatchAsyncs(&async);
     builder_.Finish(!report_.complete);
     report_.counts = {{"unused", unused_},
                       {"arrows", arrows_},
@@ -96,15 +98,17 @@ class ChromeReader final : public ChromeTarget {
     std::vector<std::pair<std::string, std::string>> args;  // JSON or text, by key
     std::vector<bool> are_texts;
   };
+  // A begin, an end or a moment of a span of an id.
+  struct AsyncMark {
+    int64_t at_ns;
+    char phase;  // 'b', 'e' or 'n'
+    uint32_t thread, site;
+    std::string name;
+  };
   // The spans of one id.
   struct Asyncs {
-    struct Open {
-      std::string name;
-      TraceBuilder::Async span;
-    };
     std::string id;
-    std::vector<Open> open;
-    std::vector<TraceBuilder::Async> parts;  // of the outermost, that have ended
+    std::vector<AsyncMark> marks;
   };
 
   static bool IsKnown(char phase) {
@@ -161,9 +165,11 @@ class ChromeReader final : public ChromeTarget {
     for (auto& [thread, marks] : marks_) {
       std::stable_sort(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) { return a.at_ns < b.at_ns; });
       std::vector<const Mark*> open;
+      std::unordered_map<uint32_t, size_t> counts;  // of the open begins, by name
       const auto close = [&, of = thread](int64_t end_ns) {
         const Mark& begin = *open.back();
         open.pop_back();
+        --counts[begin.name];
         std::vector<ChromeValue> args;
         for (size_t i = 0; i < begin.args.size(); ++i)
           args.push_back({begin.args[i].first, begin.args[i].second, begin.are_texts[i]});
@@ -172,12 +178,13 @@ class ChromeReader final : public ChromeTarget {
       for (const Mark& mark : marks) {
         if (mark.is_begin) {
           open.push_back(&mark);
-          continue;
+          ++counts[mark.name];
+        } else if (open.empty() || (mark.name != 0 && counts[mark.name] == 0)) {
+          ++ends_;
+        } else {
+          while (mark.name != 0 && open.back()->name != mark.name) close(mark.at_ns);
+          close(mark.at_ns);
         }
-        size_t at = open.size();
-        while (at > 0 && mark.name != 0 && open[at - 1]->name != mark.name) --at;
-        ends_ += at == 0;
-        while (at != 0 && open.size() >= at) close(mark.at_ns);
       }
       while (!open.empty()) close(kOpen);
     }
@@ -194,7 +201,8 @@ class ChromeReader final : public ChromeTarget {
       const double value = strtod(text.c_str(), &end);
       if (text.empty() || *end != '\0') continue;
       const bool is_only = event.args.size() == 1 && (arg.key == event.name || arg.key == "value");
-      builder_.AddSample(is_only ? name : name + " " + std::string(arg.key), *event.begin_ns, value);
+      builder_.AddSample(builder_.Number(event.pid), is_only ? name : name + " " + std::string(arg.key),
+                         *event.begin_ns, value);
       has_value = true;
     }
     return has_value;
@@ -211,38 +219,51 @@ class ChromeReader final : public ChromeTarget {
     if (event.is_local_id) key += '\0' + std::to_string(builder_.Number(event.pid));
     Asyncs& async = asyncs_[key];
     async.id = event.id.text;
-    const TraceBuilder::Span at = {*event.begin_ns, 0};
-    if (phase == 'b' || phase == 'S') {
-      const uint32_t site = builder_.Site(SiteKind::kAsyncBegin, event.name);
-      async.open.push_back({std::string(event.name), {site, at, Thread(event), kNone}});
-    } else if (phase == 'e' || phase == 'F') {
-      size_t match = async.open.size();
-      while (match > 0 && !event.name.empty() && async.open[match - 1].name != event.name) --match;
-      if (match == 0) return ++ends_, true;
-      CloseAsyncs(&async, match - 1, *event.begin_ns, Thread(event));
-    } else if (async.open.empty()) {
-      ++unused_;  // a moment of nothing
-    } else {
-      const uint32_t site = builder_.Site(SiteKind::kAsyncBegin, event.name);
-      async.parts.push_back({site, at, Thread(event), Thread(event)});
-    }
+    const bool is_begin = phase == 'b' || phase == 'S', is_end = phase == 'e' || phase == 'F';
+    const uint32_t site = is_end ? kNone : builder_.Site(SiteKind::kAsyncBegin, event.name);
+    async.marks.push_back({*event.begin_ns,
+                           is_begin ? 'b'
+                           : is_end ? 'e'
+                                    : 'n',
+                           Thread(event), site, std::string(event.name)});
     return true;
   }
 
-  // Ends the open spans from the `first` on. kOpen: they have no end.
-  void CloseAsyncs(Asyncs* async, size_t first, int64_t end_ns, uint32_t thread) {
-    while (async->open.size() > first) {
-      auto [name, span] = std::move(async->open.back());
-      async->open.pop_back();
-      span.span.duration_ns = end_ns == kOpen ? kOpen : std::max<int64_t>(0, end_ns - span.span.begin_ns);
-      span.end_thread = thread;
-      if (!async->open.empty()) {
-        async->parts.push_back(span);
-        continue;
+  // As MatchMarks.
+  void MatchAsyncs(Asyncs* async) {
+    std::stable_sort(async->marks.begin(), async->marks.end(),
+                     [](const AsyncMark& a, const AsyncMark& b) { return a.at_ns < b.at_ns; });
+    std::vector<const AsyncMark*> open;
+    std::unordered_map<std::string_view, size_t> counts;  // of the open begins, by name
+    std::vector<TraceBuilder::Async> parts;               // of the outermost
+    const auto close = [&](int64_t end_ns, uint32_t thread) {
+      const AsyncMark& begin = *open.back();
+      open.pop_back();
+      --counts[begin.name];
+      const TraceBuilder::Span time = {begin.at_ns, end_ns == kOpen ? kOpen : end_ns - begin.at_ns};
+      const TraceBuilder::Async span = {begin.site, time, begin.thread, thread};
+      if (!open.empty()) return parts.push_back(span);
+      builder_.AddRequest(begin.name, async->id, span, parts);
+      parts.clear();
+    };
+    for (const AsyncMark& mark : async->marks) {
+      if (mark.phase == 'b') {
+        open.push_back(&mark);
+        ++counts[mark.name];
+      } else if (mark.phase == 'n') {
+        if (open.empty()) {
+          ++unused_;  // a moment of nothing
+        } else {
+          parts.push_back({mark.site, {mark.at_ns, 0}, mark.thread, mark.thread});
+        }
+      } else if (open.empty() || (!mark.name.empty() && counts[mark.name] == 0)) {
+        ++ends_;
+      } else {
+        while (!mark.name.empty() && open.back()->name != mark.name) close(mark.at_ns, mark.thread);
+        close(mark.at_ns, mark.thread);
       }
-      builder_.AddRequest(name, async->id, span, async->parts);
-      async->parts.clear();
     }
+    while (!open.empty()) close(kOpen, kNone);
   }
 
   TraceBuilder builder_;
@@ -254,7 +275,7 @@ class ChromeReader final : public ChromeTarget {
 };
 
 bool IsChrome(const Head& head) {
-  return head.json.events != 0 || (head.json.has_events && !head.is_whole && head.json.values == 0);
+  return head.json.events != 0 || head.json.is_cut || (head.json.has_events && !head.is_whole && head.json.values == 0);
 }
 
 Status ReadChrome(const Input& input, model::Trace* trace, TraceReport* report) {

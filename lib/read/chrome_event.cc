@@ -7,6 +7,7 @@
 #include <new>
 
 #include "base/text.h"
+#include "pitot/model/trace.h"
 #include "read/decimal.h"
 #include "read/event_splitter.h"
 
@@ -77,6 +78,7 @@ void ReadChromeEvent(od::document& document, ChromeEvent* event) {
       event->begin_ns = ParseDecimal(value.raw_json_token(), 3);
     } else if (key == "dur") {
       event->duration_ns = ParseDecimal(value.raw_json_token(), 3);
+      if (event->duration_ns == model::kOpen) --*event->duration_ns;  // any negative one will do
     } else if (key == "id" || key == "id2") {
       TakeId(value, event);
     } else if (key == "scope") {

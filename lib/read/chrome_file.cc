@@ -16,9 +16,11 @@ Status ReadChromeFile(const Input& input, ChromeTarget* target, TraceReport* rep
   ChromeDecoder decoder;
   ChromeEvent event;
   bool was_too_deep = false;
+  uint64_t documents = 1;
   Piece piece;
   while ((piece = splitter.Next()) < Piece::kEnd) {
     was_too_deep |= piece == Piece::kTooDeep || piece == Piece::kTooDeepMember;
+    documents += piece == Piece::kDocument;
     if (piece == Piece::kMember) target->TakeMember(splitter.key(), splitter.text(), &decoder);
     if (piece != Piece::kEvent && piece != Piece::kTooDeep && piece != Piece::kBroken) continue;
     ++report->events;
@@ -31,8 +33,12 @@ Status ReadChromeFile(const Input& input, ChromeTarget* target, TraceReport* rep
   report->complete = is_whole && report->events_bad == 0 && !was_too_deep;
   if (decoder.repaired() != 0)
     report->problems = base::Plural(decoder.repaired(), "event") + " had text that is not UTF-8";
+  if (documents > 1)
+    report->problems += (report->problems.empty() ? "" : "; ") + base::Count(documents) +
+                        " documents were read: it goes on after its end";
   const StatusCode code = source->status().code();
   if (code != StatusCode::kOk && code != StatusCode::kDataLoss) return source->status();
+  if (!splitter.has_events()) return Status(StatusCode::kInvalidArgument, "it has no traceEvents");
   if (report->complete) return {};
   std::string loss = is_whole ? "" : splitter.problem();
   if (report->events_bad != 0)

@@ -153,8 +153,9 @@ EventSplitter::Piece EventSplitter::NextEvent() {
       return Piece::kAgain;
     }
     if (c == 0) {
-      ended_between_ = is_bare_;
-      return Cut("it ends in the middle of its events");
+      const bool is_over = at_ == end_;  // otherwise it is a byte of the text
+      ended_between_ = is_bare_ && is_over;
+      return Cut(is_over ? "it ends in the middle of its events" : "it is not JSON between its events");
     }
     if (c == '}' || c == ':') return SkipToEvent();
     if (std::exchange(is_broken_, false) && IsAhead(0, kDocumentKey)) {

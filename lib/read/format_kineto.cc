@@ -4,48 +4,21 @@
 
 #include "pitot/read/kineto.h"
 #include "read/formats.h"
+#include "read/kineto_names.h"
 
 namespace pitot::read {
 namespace {
 
-// By a member that Kineto writes next to the events, or a category of its events.
+// By a member that Kineto writes next to the events, or a kind of its events.
 bool IsKineto(const Head& head) {
   static constexpr const char* kMembers[] = {"schemaVersion", "deviceProperties", "traceName", "Trace name"};
-  static constexpr const char* kCategories[] = {"cpu_op",
-                                                "Operator",
-                                                "user_annotation",
-                                                "gpu_user_annotation",
-                                                "python_function",
-                                                "kernel",
-                                                "Kernel",
-                                                "cuda_runtime",
-                                                "cuda_driver",
-                                                "hip_runtime",
-                                                "hip_driver",
-                                                "Runtime",
-                                                "gpu_memcpy",
-                                                "Memcpy",
-                                                "gpu_memset",
-                                                "Memset",
-                                                "cuda_sync",
-                                                "cpu_instant_event",
-                                                "cuda_profiler_range",
-                                                "xpu_runtime",
-                                                "xpu_driver",
-                                                "mtia_runtime",
-                                                "glow_runtime",
-                                                "privateuse1_runtime",
-                                                "privateuse1_driver",
-                                                "overhead",
-                                                "fwdbwd",
-                                                "ac2g",
-                                                "async_cpu_to_gpu",
-                                                "mtia_ccp_events",
-                                                "mtia_insight"};
+  static constexpr const char* kArguments[] = {"External id", "external id", "correlation", "stream", "Input dims"};
+  const bool has_argument = std::any_of(std::begin(kArguments), std::end(kArguments),
+                                        [&](const char* name) { return head.json.arguments.count(name) != 0; });
   return std::any_of(std::begin(kMembers), std::end(kMembers),
                      [&](const char* member) { return head.json.HasMember(member); }) ||
-         std::any_of(std::begin(kCategories), std::end(kCategories),
-                     [&](const char* category) { return head.json.HasCategory(category); });
+         std::any_of(head.json.categories.begin(), head.json.categories.end(),
+                     [&](const auto& category) { return IsKinetoKind(category.first, has_argument); });
 }
 
 Status ReadKinetoFormat(const Input& input, model::Trace* trace, TraceReport* report) {
@@ -87,7 +60,7 @@ const Format kKinetoFormat = {"kineto",
                               "PyTorch's profiler",
                               "profile while the model works, and call the schedule's step() if it has one",
                               {"requests and batches"},
-                              {{"operator", "record with activities=[ProfilerActivity.CPU]"},
+                              {{"op", "record with activities=[ProfilerActivity.CPU]"},
                                {"kernel", "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"},
                                {"call", "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"},
                                {"scope", "name them with torch.profiler.record_function"},

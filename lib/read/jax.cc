@@ -157,7 +157,7 @@ class JaxReader final : public ChromeTarget {
     // "HtoD, pageable to device", as collectors name copies.
     std::string name;
     if (work.kind == model::GpuKind::kMemcpy && !copy.empty()) {
-      work.bytes = Whole(Detail(copy, "size:"));
+      work.bytes = static_cast<uint64_t>(std::max<int64_t>(0, ParseDecimal(Detail(copy, "size:"), 0).value_or(0)));
       name = std::string(event.name.substr(6));
       std::replace(name.begin(), name.end(), '2', 't');
       const size_t t = name.find('t');

@@ -23,6 +23,9 @@ void TakeEvent(const ChromeEvent& event, JsonHead* head) {
   ++head->events;
   if (!event.category.empty() && head->categories.size() < kLookedAtNames)
     ++head->categories[std::string(event.category)];
+  for (const ChromeValue& argument : event.args) {
+    if (head->arguments.size() < kLookedAtNames) head->arguments.emplace(argument.key);
+  }
   if (event.phase != "M" || event.name != "process_name" || head->processes.size() >= kLookedAtNames) return;
   head->processes.emplace(event.Text("name"));
 }
@@ -38,6 +41,7 @@ JsonHead LookAtJson(std::string_view bytes) {
   JsonHead head;
   head.is_json = BeginsLikeJson(bytes);
   if (!head.is_json) return head;
+  const bool is_all = bytes.size() <= kLookedAtBytes;
   bytes = bytes.substr(0, kLookedAtBytes);
   const auto source = FromMemory(bytes.data(), bytes.size());
   EventSplitter splitter(source.get());
@@ -51,6 +55,8 @@ JsonHead LookAtJson(std::string_view bytes) {
       TakeEvent(event, &head);
   }
   head.has_events = splitter.has_events();
+  head.is_cut = !is_all && !head.has_events;
+  if (head.is_cut) head.members.emplace(splitter.key());  // the member that reaches beyond that part
   head.is_bare = splitter.is_bare_list();
   return head;
 }

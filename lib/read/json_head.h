@@ -17,10 +17,12 @@ struct JsonHead {
   bool is_json = false;           // begins like an object or a list
   bool has_events = false;        // a list of events has begun: "traceEvents", or one without an object around it
   bool is_bare = false;           // without an object around it
+  bool is_cut = false;            // the part that is looked at ends before the events begin
   uint64_t values = 0;            // members of that list
   uint64_t events = 0;            // those with a phase
   std::set<std::string> members;  // next to the events
   std::map<std::string, uint64_t> categories;  // of events; the first hundred
+  std::set<std::string> arguments;             // names, of events; the first hundred
   std::set<std::string> processes;             // names; the first hundred
 
   bool HasMember(std::string_view name) const { return members.count(std::string(name)) != 0; }

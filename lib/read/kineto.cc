@@ -175,7 +175,8 @@ std::string KinetoReport::Problems() const {
   };
   add(events_bad, " events made no sense");
   add(events_not_text, " were not UTF-8");
-  add(events_as_written, " had backslashes that are not escaped and were read as written");
+  add(events_as_written,
+      " had backslashes that are not escaped, or escaped control characters, and were read as written");
   if (!unknown_kinds.empty()) add(events_unknown, (" were of unknown kinds (" + unknown_kinds + ")").c_str());
   if (documents > 1) add(documents, " documents were read: it goes on after its end");
   add(processes > 1 ? processes : 0, " processes are in the file and were kept apart");

@@ -172,7 +172,7 @@ uint32_t KinetoBuilder::Thread(const ThreadKey& key) {
     row.tid = key.second;
     trace_.threads.push_back(row);
     thread_processes_.push_back(key.first);
-    if (key.first.pid != kNoProcess) thread_of_number_.try_emplace(key.second, found->second);
+    if (key.first.pid != kNoProcess) thread_of_number_.try_emplace({key.first.group, key.second}, found->second);
     if (trace_.pid == 0 && key.first.pid > 0) trace_.pid = key.first.pid;
   }
   last_thread_ = key;
@@ -242,14 +242,14 @@ void KinetoBuilder::AddCall(const KinetoEvent& event) {
   model::CallColumns& calls = trace_.calls;
   calls.begin_ns.push_back(time.begin_ns);
   calls.duration_ns.push_back(time.duration_ns);
-  calls.thread.push_back(event.pid.number == kNoProcess ? ThreadOfNumber(event) : Thread(event));
+  calls.thread.push_back(ProcessOf(event.pid).pid == kNoProcess ? ThreadOfNumber(event) : Thread(event));
   calls.name.push_back(Intern(event.name));
   call_correlations_.push_back(CorrelationOf(event, thread_processes_[calls.thread.back()].group));
 }
 
-// The thread of this number, whatever its process.
+// The thread of this number, in any process of its rank.
 uint32_t KinetoBuilder::ThreadOfNumber(const KinetoEvent& event) {
-  const auto same = thread_of_number_.find(Number(event.tid));
+  const auto same = thread_of_number_.find({ProcessOf(event.pid).group, Number(event.tid)});
   return same != thread_of_number_.end() ? same->second : Thread(event);
 }
 

@@ -137,7 +137,7 @@ class KinetoBuilder {
   uint32_t plain_group_ = model::kNone;                              // of this document, without a label
   std::map<ThreadKey, uint32_t> threads_;
   std::vector<Process> thread_processes_;
-  std::unordered_map<int64_t, uint32_t> thread_of_number_;  // of this document
+  std::map<std::pair<uint32_t, int64_t>, uint32_t> thread_of_number_;  // of this document, by group and number
   ThreadKey last_thread_ = {};
   uint32_t last_thread_row_ = model::kNone;
   int64_t total_ns_ = 0;  // of all durations

@@ -31,47 +31,68 @@ std::string DirectionOf(std::string_view kind) {
   return "";
 }
 
+// A kind of events. Others' tools have those with a general name, too.
+struct NamedKind {
+  Category category;
+  bool is_general = false;
+};
+
+const NamedKind* KindOf(std::string_view name) {
+  static const std::unordered_map<std::string_view, NamedKind> kinds = {
+      {"cpu_op", {Category::kOperator}},
+      {"Operator", {Category::kOperator, true}},
+      {"user_annotation", {Category::kScope}},
+      {"python_function", {Category::kScope}},
+      {"collective_comm", {Category::kScope}},
+      {"cuda_runtime", {Category::kCall}},
+      {"cuda_driver", {Category::kCall}},
+      {"hip_runtime", {Category::kCall}},
+      {"hip_driver", {Category::kCall}},
+      {"xpu_runtime", {Category::kCall}},
+      {"xpu_driver", {Category::kCall}},
+      {"mtia_runtime", {Category::kCall}},
+      {"privateuse1_runtime", {Category::kCall}},
+      {"privateuse1_driver", {Category::kCall}},
+      {"glow_runtime", {Category::kCall}},
+      {"hpu_op", {Category::kCall}},
+      {"Runtime", {Category::kCall, true}},
+      {"kernel", {Category::kKernel, true}},
+      {"Kernel", {Category::kKernel, true}},
+      {"mtia_ccp_events", {Category::kKernel}},
+      {"gpu_memcpy", {Category::kMemcpy}},
+      {"Memcpy", {Category::kMemcpy, true}},
+      {"gpu_memset", {Category::kMemset}},
+      {"Memset", {Category::kMemset, true}},
+      {"cuda_sync", {Category::kSync}},
+      {"xpu_sync", {Category::kHostSync}},
+      {"overhead", {Category::kOverhead, true}},
+      // CUPTI's range profiler runs kernels several times in it.
+      {"cuda_profiler_range", {Category::kOverhead}},
+      {"gpu_user_annotation", {Category::kUnused}},
+      {"cuda_event", {Category::kUnused}},
+      {"mtia_insight", {Category::kUnused}},
+      {"external_correlation", {Category::kUnused}},
+      {"Trace", {Category::kUnused, true}},
+      {"cpu_instant_event", {Category::kUnused}},
+      {"fwdbwd", {Category::kUnused}},
+      {"ac2g", {Category::kUnused}},
+      {"async_cpu_to_gpu", {Category::kUnused}},
+  };
+  const auto found = kinds.find(name);
+  return found == kinds.end() ? nullptr : &found->second;
+}
+
 }  // namespace
 
 Category CategoryOf(const KinetoEvent& event) {
   if (event.phase != "X") return Category::kUnused;
-  static const std::unordered_map<std::string_view, Category> categories = {
-      {"cpu_op", Category::kOperator},
-      {"Operator", Category::kOperator},
-      {"user_annotation", Category::kScope},
-      {"python_function", Category::kScope},
-      {"collective_comm", Category::kScope},
-      {"cuda_runtime", Category::kCall},
-      {"cuda_driver", Category::kCall},
-      {"hip_runtime", Category::kCall},
-      {"xpu_runtime", Category::kCall},
-      {"xpu_driver", Category::kCall},
-      {"mtia_runtime", Category::kCall},
-      {"privateuse1_runtime", Category::kCall},
-      {"privateuse1_driver", Category::kCall},
-      {"glow_runtime", Category::kCall},
-      {"hpu_op", Category::kCall},
-      {"Runtime", Category::kCall},
-      {"kernel", Category::kKernel},
-      {"Kernel", Category::kKernel},
-      {"mtia_ccp_events", Category::kKernel},
-      {"gpu_memcpy", Category::kMemcpy},
-      {"Memcpy", Category::kMemcpy},
-      {"gpu_memset", Category::kMemset},
-      {"Memset", Category::kMemset},
-      {"cuda_sync", Category::kSync},
-      {"xpu_sync", Category::kHostSync},
-      {"overhead", Category::kOverhead},
-      // CUPTI's range profiler runs kernels several times in it.
-      {"cuda_profiler_range", Category::kOverhead},
-      {"gpu_user_annotation", Category::kUnused},
-      {"cuda_event", Category::kUnused},
-      {"mtia_insight", Category::kUnused},
-      {"external_correlation", Category::kUnused},
-      {"Trace", Category::kUnused},
-  };
-  const auto found = categories.find(event.category);
-  return found == categories.end() ? Category::kUnknown : found->second;
+  const NamedKind* const kind = KindOf(event.category);
+  return kind == nullptr ? Category::kUnknown : kind->category;
+}
+
+bool IsKinetoKind(std::string_view name, bool has_kineto_argument) {
+  const NamedKind* const kind = KindOf(name);
+  return kind != nullptr && (has_kineto_argument || !kind->is_general);
 }
 
 std::string CopyName(std::string_view name) {

@@ -31,6 +31,9 @@ enum class Category : uint8_t {
 
 // By Kineto's names of kinds (libkineto/include/ActivityType.h), and those of PyTorch 1.8.
 Category CategoryOf(const KinetoEvent& event);
+// Whether a kind of this name shows that the file is Kineto's. General names ("kernel") only do next to an argument
+// that Kineto writes.
+bool IsKinetoKind(std::string_view name, bool has_kineto_argument);
 // Returns "HtoD, pageable to device" for "Memcpy HtoD (Pageable -> Device)", "DtoH, device to memory" for Intel's
 // "Memcpy D2M(DEVICE -> MEMORY)" and "HtoD" for roctracer's "CopyHostToDevice" and "CopyHostToDevice2D". Other names
 // are unchanged.

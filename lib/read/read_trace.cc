@@ -92,10 +92,10 @@ Status ReadAny(const Input& input, model::Trace* trace, TraceReport* report) {
       std::find_if(std::begin(kFormats), std::end(kFormats), [&](const Format* one) { return one->recognizes(head); });
   if (format == std::end(kFormats)) return Status(StatusCode::kInvalidArgument, WhatItIs(head).c_str());
   const Status status = ReadAs(**format, head, input, trace, report);
-  // The mark of a dump's chunk may be in any binary file.
-  const bool is_chance =
-      *format == &kDumpFormat && status.code() == StatusCode::kInvalidArgument && report->dump.version_major == 0;
-  if (!is_chance) return status;
+  // The mark of a dump's chunk may be in any binary file, and large JSON without events is no trace.
+  const bool is_trace =
+      *format == &kDumpFormat ? report->dump.version_major != 0 : report->events != 0 || !head.json.is_cut;
+  if (is_trace || status.code() != StatusCode::kInvalidArgument) return status;
   *report = TraceReport();
   return Status(StatusCode::kInvalidArgument, WhatItIs(head).c_str());
 }

@@ -107,13 +107,19 @@ void TraceBuilder::SetPlace(uint32_t site, std::string_view function, std::strin
   trace_.sites[site].line = line;
 }
 
+bool TraceBuilder::IsInRange(int64_t at_ns) {
+  const bool is_in_range = at_ns >= 0 && at_ns <= model::kMaxTimeNs;
+  times_out_of_range_ += !is_in_range;
+  return is_in_range;
+}
+
 bool TraceBuilder::TakeTime(Span* span) {
   const bool is_open = span->duration_ns == kOpen;
   const bool is_negative = !is_open && span->duration_ns < 0;
   if (is_negative) span->duration_ns = 0;
   const int64_t duration_ns = is_open ? 0 : span->duration_ns;
-  if (span->begin_ns < 0 || span->begin_ns > model::kMaxTimeNs || duration_ns > model::kMaxTimeNs - span->begin_ns ||
-      duration_ns > model::kMaxTimeNs - total_ns_)
+  if (!IsInRange(span->begin_ns)) return false;
+  if (duration_ns > model::kMaxTimeNs - span->begin_ns || duration_ns > model::kMaxTimeNs - total_ns_)
     return ++times_out_of_range_, false;
   durations_negative_ += is_negative;
   total_ns_ += duration_ns;
@@ -209,11 +215,10 @@ bool TraceBuilder::AddGpu(Span span, const Work& work) {
   return true;
 }
 
-bool TraceBuilder::AddSample(std::string_view counter, int64_t at_ns, double value) {
-  if (at_ns < 0 || at_ns > model::kMaxTimeNs) return ++times_out_of_range_, false;
-  if (!std::isfinite(value)) return false;
+bool TraceBuilder::AddSample(int64_t process, std::string_view counter, int64_t at_ns, double value) {
+  if (!IsInRange(at_ns) || !std::isfinite(value)) return false;
   const auto [found, is_new] =
-      counters_.try_emplace(std::string(counter), static_cast<uint32_t>(trace_.counters.size()));
+      counters_.try_emplace({process, std::string(counter)}, static_cast<uint32_t>(trace_.counters.size()));
   if (is_new) trace_.counters.push_back({kNone, Intern(counter), 0});
   samples_.push_back({found->second, at_ns, value});
   return true;
@@ -255,6 +260,7 @@ void TraceBuilder::Finish(bool is_damaged) {
   OrderRequests();
   OrderSamples();
   NameThreads();
+  NameCounters();
   if (is_damaged)
     trace_.losses.push_back({kNone, model::LossReason::kDamaged, trace_.window_begin_ns, trace_.window_end_ns, 0, 0});
 }
@@ -361,7 +367,10 @@ void TraceBuilder::OrderRequests() {
   const auto is_before = [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; };
   std::vector<uint32_t> rows(trace_.requests.size());  // by their place before
   std::stable_sort(trace_.requests.begin(), trace_.requests.end(), is_before);
-  for (uint32_t row = 0; row < rows.size(); ++row) rows[trace_.requests[row].id - 1] = row;
+  for (uint32_t row = 0; row < rows.size(); ++row) {
+    rows[trace_.requests[row].id - 1] = row;
+    trace_.requests[row].id = row + 1;
+  }
   for (model::AsyncRow& async : trace_.asyncs) async.request = rows[async.request];
   std::stable_sort(trace_.asyncs.begin(), trace_.asyncs.end(), is_before);
 }
@@ -391,13 +400,25 @@ void TraceBuilder::NameThreads() {
   for (const auto& [key, row] : threads_) {
     std::string name = thread_names_[key];
     if (counts.size() > 1) {
-      std::string process = process_names_[key.first];
-      if (process.empty()) process = "process " + std::to_string(key.first);
+      const std::string process = ProcessName(key.first);
       name = name.empty() ? process : process + ": " + name;
     }
     trace_.threads[row].name = Intern(name);
     trace_.threads[row].history_begin_ns = trace_.window_begin_ns;
   }
+}
+
+// The same for counters.
+void TraceBuilder::NameCounters() {
+  if (counters_.empty() || counters_.begin()->first.first == counters_.rbegin()->first.first) return;
+  for (const auto& [key, row] : counters_)
+    trace_.counters[row].name = Intern(ProcessName(key.first) + ": " + key.second);
+}
+
+std::string TraceBuilder::ProcessName(int64_t process) const {
+  const auto found = process_names_.find(process);
+  const bool has_name = found != process_names_.end() && !found->second.empty();
+  return has_name ? found->second : "process " + std::to_string(process);
 }
 
 }  // namespace pitot::read

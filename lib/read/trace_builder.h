@@ -56,6 +56,8 @@ class TraceBuilder {
   // Sets where the function of a site is.
   void SetPlace(uint32_t site, std::string_view function, std::string_view file, uint32_t line);
 
+  // Whether it is a time from 0 to model::kMaxTimeNs. Others are counted.
+  bool IsInRange(int64_t at_ns);
   // These return false, and add nothing, for a time before 0 or beyond model::kMaxTimeNs. `args` are those of the site.
   bool AddEvent(uint32_t thread, uint32_t site, Span span, const std::vector<ChromeValue>& args = {});
   // A request with its own id as a text, and its parts that belong to no thread. The threads of its begin and end are
@@ -63,8 +65,8 @@ class TraceBuilder {
   bool AddRequest(std::string_view route, std::string_view id, const Async& whole, const std::vector<Async>& parts);
   bool AddCall(uint32_t thread, Span span, std::string_view name, int64_t correlation);
   bool AddGpu(Span span, const Work& work);
-  // The value of a counter of the process from a moment on. Values that are not finite are left out.
-  bool AddSample(std::string_view counter, int64_t at_ns, double value);
+  // The value of a counter of a process from a moment on. Values that are not finite are left out.
+  bool AddSample(int64_t process, std::string_view counter, int64_t at_ns, double value);
 
   uint32_t Device(std::string_view key, std::string_view name);
   uint32_t Stream(uint32_t device, int64_t number, std::string_view name = {});
@@ -94,6 +96,8 @@ class TraceBuilder {
   void OrderRequests();
   void OrderSamples();
   void NameThreads();
+  void NameCounters();
+  std::string ProcessName(int64_t process) const;
 
   model::Trace& trace_;
   std::unordered_map<std::string, int64_t> texts_;
@@ -103,7 +107,8 @@ class TraceBuilder {
   std::vector<int64_t> processes_;  // of the rows of threads
   std::map<int64_t, std::string> process_names_;
   std::map<std::pair<int64_t, int64_t>, std::string> thread_names_;
-  std::unordered_map<std::string, uint32_t> sites_, devices_, counters_;
+  std::unordered_map<std::string, uint32_t> sites_, devices_;
+  std::map<std::pair<int64_t, std::string>, uint32_t> counters_;  // by process and name
   std::map<std::pair<uint32_t, int64_t>, uint32_t> streams_;
   std::map<std::vector<uint32_t>, uint32_t> shapes_;
   std::vector<Sample> samples_;

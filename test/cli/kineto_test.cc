@@ -210,8 +210,19 @@ TEST_CASE("a trace of which no event can be read is damaged, not something else"
   const Result info = folder.Run("info cut.json");
 
   CHECK(info.exit_code == 4);
-  CHECK(info.err.find("cut.json is damaged: it ends in the middle of an event; 0 events were read.") !=
+  CHECK(info.err.find("cut.json is damaged: it ends in the middle of an event; 0 events were read.\n") !=
         std::string::npos);
+}
+
+TEST_CASE("top says how PyTorch's profiler records operators, if a trace has none", "[cli]") {
+  const Folder folder;
+  folder.Write("scopes.json", R"({"traceEvents":[
+    {"ph":"X","cat":"user_annotation","name":"step","pid":1,"tid":1,"ts":1,"dur":50}]})");
+
+  const Result top = folder.Run("top --by op scopes.json");
+
+  CHECK(top.exit_code == 1);
+  CHECK(top.err.find("record with activities=[ProfilerActivity.CPU].") != std::string::npos);
 }
 
 TEST_CASE("analyze prints no rows of GPUs for a trace without any, and --json keeps them", "[cli]") {

@@ -60,6 +60,41 @@ TEST_CASE("an end without a begin is counted and named", "[chrome]") {
   CHECK(read.report.problems == "1 end had no begin");
 }
 
+TEST_CASE("ends of a name that is not open leave the open begins alone", "[chrome]") {
+  // Without an index by name this takes minutes.
+  constexpr int kMarks = 200'000;
+  std::string events = Event("B", "a", "1");
+  for (int i = 0; i < kMarks; ++i) events += "," + Event("B", "b", "2");
+  for (int i = 0; i < kMarks; ++i) events += "," + Event("E", "other", "3");
+  const std::string net = R"(,"cat":"net","id":1)";
+  for (int i = 0; i < kMarks; ++i) events += "," + Event("b", "b", "2", net);
+  for (int i = 0; i < kMarks; ++i) events += "," + Event("e", "other", "3", net);
+  const Read read = Parse("[" + events + "," + Event("E", "a", "4") + "]");
+
+  REQUIRE(read.status.ok());
+  CHECK(read.Count("ends_without_begin") == 2 * kMarks);
+  CHECK(read.trace.events.duration_ns[0] == 3000);
+  CHECK(read.trace.events.duration_ns.back() == 2000);
+}
+
+TEST_CASE("a begin or an end at an impossible time is counted, and no duration is made of it", "[chrome]") {
+  const std::string net = R"(,"cat":"net","id":1)";
+  const Read read =
+      Parse("[" + Event("B", "a", "-9.2e15") + "," + Event("E", "a", "9.2e15") + "," + Event("b", "c", "-9.2e15", net) +
+            "," + Event("e", "c", "9.2e15", net) + "," + Event("i", "d", "1") + "]");
+
+  CHECK(read.Events() == "d 1000+0");
+  CHECK(read.trace.requests.empty());
+  CHECK(read.Count("times_out_of_range") == 4);
+}
+
+TEST_CASE("a duration of -1 ns is negative, not missing", "[chrome]") {
+  const Read read = Parse("[" + Event("X", "a", "1", R"(,"dur":-0.001)") + "," + Event("i", "b", "9") + "]");
+
+  CHECK(read.Events() == "a 1000+0, b 9000+0");
+  CHECK(read.Count("durations_negative") == 1);
+}
+
 TEST_CASE("a span without a duration is open", "[chrome]") {
   CHECK(Parse("[" + Event("X", "a", "1") + "," + Event("i", "b", "9") + "]").Events() == "a 1000+open, b 9000+0");
 }
@@ -85,6 +120,42 @@ TEST_CASE("counters become samples by name, id and series", "[chrome]") {
   CHECK(read.trace.samples.at_ns == std::vector<int64_t>{500, 1000, 2000, 2000});
 }
 
+TEST_CASE("counters of two processes are kept apart, with the process in their names", "[chrome]") {
+  const auto counter = [](const std::string& pid, const std::string& at_us, const std::string& value) {
+    return R"({"ph":"C","name":"queue","pid":)" + pid + R"(,"ts":)" + at_us + R"(,"args":{"value":)" + value + "}}";
+  };
+  const Read read = Parse(R"([{"ph":"M","name":"process_name","pid":1,"args":{"name":"server"}},)" +
+                          counter("1", "1", "3") + "," + counter("2", "2", "100") + "," + counter("1", "3", "4") + "]");
+
+  REQUIRE(read.trace.counters.size() == 2);
+  CHECK(read.Name(read.trace.counters[0].name) == "server: queue");
+  CHECK(read.Name(read.trace.counters[1].name) == "process 2: queue");
+  CHECK(read.trace.samples.value == std::vector<double>{3, 4, 100});
+}
+
+TEST_CASE("several documents in a file are read, and counted", "[chrome]") {
+  const Read read =
+      Parse("[" + Event("X", "a", "1", R"(,"dur":1)") + "]\n[" + Event("X", "b", "2", R"(,"dur":1)") + "]\n");
+
+  REQUIRE(read.status.ok());
+  CHECK(read.Events() == "a 1000+1000, b 2000+1000");
+  CHECK(read.report.problems == "2 documents were read: it goes on after its end");
+}
+
+TEST_CASE("members before the events may be larger than the beginning that decides on the format", "[chrome]") {
+  const std::string padding = R"("padding":")" + std::string(300 << 10, ' ') + "\"";
+  const Read read = Parse("{" + padding + R"(,"traceEvents":[)" + Event("X", "a", "1", R"(,"dur":1)") + "]}");
+
+  REQUIRE(read.status.ok());
+  CHECK(read.report.format == "chrome");
+  CHECK(read.Events() == "a 1000+1000");
+
+  CHECK(std::string(Parse("{" + padding + "}").status.message()) ==
+        "it is JSON, but not a trace: it has no traceEvents");
+  CHECK(std::string(Parse(R"({"resourceSpans":[)" + std::string(300 << 10, ' ') + "]}").status.message()) ==
+        "it is OpenTelemetry's spans as JSON, not read by this version");
+}
+
 TEST_CASE("the outermost asynchronous span of an id is a request, and those within are its parts", "[chrome]") {
   const auto async = [](const std::string& phase, const std::string& name, const std::string& at_us,
                         const std::string& id) { return Event(phase, name, at_us, R"(,"cat":"net",)" + id); };
@@ -107,6 +178,20 @@ TEST_CASE("the outermost asynchronous span of an id is a request, and those with
             std::to_string(row.begin_ns) + "+" + std::to_string(row.duration_ns) + ", ";
   CHECK(text == "dns of 1 3000+1000, mark of 1 3500+0, ");
   CHECK(read.Count("ends_without_begin") == 1);
+}
+
+TEST_CASE("asynchronous begins and ends are matched by time, not by their order in the file", "[chrome]") {
+  const std::string net = R"(,"cat":"net","id":1)";
+  const Read read =
+      Parse("[" + Event("e", "get", "9", net) + "," + Event("n", "mark", "4", net) + "," + Event("e", "dns", "3", net) +
+            "," + Event("b", "dns", "2", net) + "," + Event("b", "get", "1", net) + "]");
+
+  REQUIRE(read.trace.requests.size() == 1);
+  CHECK(read.trace.requests[0].duration_ns == 8000);
+  REQUIRE(read.trace.asyncs.size() == 2);
+  CHECK(read.trace.asyncs[0].duration_ns == 1000);
+  CHECK(read.Count("ends_without_begin") == 0);
+  CHECK(read.Count("unused") == 0);
 }
 
 TEST_CASE("asynchronous spans of the older kind are told apart by name, and local ids by process", "[chrome]") {
@@ -184,6 +269,15 @@ TEST_CASE("an unfinished list is whole if its last event is", "[chrome]") {
   CHECK(cut.status.code() == StatusCode::kDataLoss);
   CHECK(cut.trace.events.size() == 1);
   REQUIRE(cut.trace.losses.size() == 1);
+}
+
+TEST_CASE("a zero byte between events is not the end of a list", "[chrome]") {
+  const Read read = Parse("[" + Event("X", "a", "1", R"(,"dur":1)") + "," + std::string(1, '\0') +
+                          Event("X", "b", "2", R"(,"dur":1)") + "]");
+
+  CHECK(read.status.code() == StatusCode::kDataLoss);
+  CHECK_FALSE(read.report.complete);
+  CHECK(std::string(read.status.message()) == "it is not JSON between its events");
 }
 
 TEST_CASE("an event without a time is left out, and the trace is damaged", "[chrome]") {

@@ -115,3 +115,11 @@ TEST_CASE("an operation on a thread of the CPU is an operator, and an annotation
   CHECK(read.trace.pid == 0);
   CHECK(read.Name(read.trace.threads[0].name) == "python");
 }
+
+TEST_CASE("a copy of 4 GiB and more has its bytes", "[jax]") {
+  const Read read = ParseEvents(kGpu + Event("1", "20", "MemcpyH2D", "1", "9",
+                                             R"("memcpy_details":"kind_src:pinned kind_dst:device size:8589934592")"));
+
+  REQUIRE(read.trace.gpu.size() == 1);
+  CHECK(read.trace.gpu.bytes[0] == 8589934592);
+}

@@ -153,6 +153,17 @@ TEST_CASE("a wait that Intel's tools recorded without a process is its thread's"
   CHECK(read.trace.calls.thread == std::vector<uint32_t>{0, 0, 1});
 }
 
+TEST_CASE("a wait without a process is that of its rank's thread, where the file has several ranks", "[kineto]") {
+  const auto rank = [](const std::string& label) {
+    return Event("xpu_runtime", "urEnqueueKernelLaunch", On("\"[" + label + "] 50\"", "11", 100, "")) + "," +
+           Event("xpu_sync", "zeEventHostSynchronize", On("\"[" + label + "] -1\"", "11", 110, ""));
+  };
+  const Read read = ParseEvents(rank("TP00") + "," + rank("TP01"));
+
+  CHECK(read.trace.threads.size() == 2);
+  CHECK(read.trace.calls.thread == std::vector<uint32_t>{0, 0, 1, 1});
+}
+
 TEST_CASE("kinds of events that the reader does not know are counted and named", "[kineto]") {
   const Read read = ParseEvents(Joined({OnCpu("quantum", "a", "1", "2"), OnCpu("quantum", "b", "1", "2"),
                                         OnCpu("gpu_user_annotation", "c", "1", "2"), OnCpu("cpu_op", "d", "1", "2")}));

@@ -43,6 +43,18 @@ TEST_CASE("the content of a file decides on its reader", "[read]") {
   // A member next to the events tells Kineto, also for categories of a later version.
   CHECK(Parse(R"({"schemaVersion":1,"traceEvents":[)" + kChromeEvent + "," + kKinetoEvent + "]}").report.format ==
         "kineto");
+  // A general name of a kind needs an argument of Kineto's.
+  const auto event = [](const std::string& kind, const std::string& args) {
+    return R"([{"ph":"X","cat":")" + kind + R"(","name":"a","pid":1,"tid":1,"ts":5,"dur":2,"args":{)" + args + "}}]";
+  };
+  CHECK(Parse(event("kernel", "")).report.format == "chrome");
+  CHECK(Parse(event("kernel", R"("stream":7)")).report.format == "kineto");
+  for (const char* const kind : {"hpu_op", "xpu_sync", "hip_driver"}) {
+    CAPTURE(kind);
+    const Read read = Parse(event(kind, ""));
+    CHECK(read.report.format == "kineto");
+    CHECK(read.Count("unknown") == 0);
+  }
   CHECK(Parse("\xef\xbb\xbf \n[" + kChromeEvent + "]").report.format == "chrome");
 }
 

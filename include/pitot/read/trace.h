@@ -36,10 +36,9 @@ struct TraceReport {
 };
 
 // Fills `trace`. What the format does not say is empty, and the trace's attribute "not_recorded" names it.
-// Ok for a complete file. kDataLoss for one that is cut off or damaged; the trace then holds the readable part.
-// kNotFound, kIoError, kResourceExhausted. kInvalidArgument for a file of no known format, and for one from which no
-// reader gets an event; the message says what the file is. Never crashes on any input.
-// Threads: any.
+// Ok for a complete file. kDataLoss for one that is cut off or damaged; the trace then holds the readable part, which
+// may be empty. kNotFound, kIoError, kResourceExhausted. kInvalidArgument for a file of no known format, and for one
+// from which no reader gets an event; the message says what the file is. Never crashes on any input. Threads: any.
 // Cost: that of the format's reader, and a few ms for the first 2 MiB of the content, which decide.
 PITOT_EXPORT Status ReadTrace(const std::string& path, model::Trace* trace, TraceReport* report) noexcept;
 PITOT_EXPORT Status ParseTrace(const void* data, uint64_t size, model::Trace* trace, TraceReport* report) noexcept;
