@@ -24,7 +24,6 @@ namespace {
 
 using model::Interval;
 using model::kNone;
-using model::kOpen;
 using model::StringId;
 using model::Trace;
 using serialize::PprofOwner;
