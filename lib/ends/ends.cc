@@ -272,10 +272,7 @@ void Desk::WatchNote() noexcept {
     const int64_t now_ns = base::ClockNs(CLOCK_MONOTONIC);
     if (const uint32_t now_ended = notes_ended_.load(); now_ended != ended)
       ended = now_ended, until_ns = now_ns + kNotePatienceNs;
-    if (now_ns >= until_ns) {
-      trace::DieNow(note_signal_.load());
-      _exit(128 + note_signal_.load());  // the first process of a container
-    }
+    if (now_ns >= until_ns) return trace::DieNow(note_signal_.load());  // the first process of a container stays
     poll(nullptr, 0, 1);
   }
 }
