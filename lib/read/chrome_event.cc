@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <new>
 
-#include "base/text.h"
 #include "pitot/model/trace.h"
 #include "read/decimal.h"
 #include "read/event_splitter.h"
+#include "read/repaired.h"
 
 namespace pitot::read {
 namespace {
@@ -87,13 +87,6 @@ void ReadChromeEvent(od::document& document, ChromeEvent* event) {
       event->args = ValuesOf(value.get_object());
     }
   }
-}
-
-// JSON allows control characters only between its parts.
-std::string Repaired(std::string_view json) {
-  std::string text(json);
-  for (char& c : text) c = static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  return base::SanitizeText(text);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "read/event_splitter.h"
 #include "read/kineto_builder.h"
 #include "read/kineto_event.h"
+#include "read/repaired.h"
 
 namespace pitot::read {
 namespace {
@@ -101,10 +102,7 @@ class KinetoParser {
     ++report_.events_bad;
   }
   void TakeRepaired() {
-    repaired_ = splitter_.text();
-    // JSON allows control characters only between its parts.
-    for (char& c : repaired_) c = static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    repaired_ = base::SanitizeText(repaired_);
+    repaired_ = Repaired(splitter_.text());
     const size_t size = repaired_.size();
     repaired_.append(EventSplitter::kPaddingBytes, '\0');
     if (decoder_.Event({repaired_.data(), size}, repaired_.size(), &event_) != Decoded::kOk) return SkipBad();
@@ -169,19 +167,24 @@ PITOT_NAMESPACE_BEGIN
 
 std::string KinetoReport::Problems() const {
   std::string problems;
+  const auto count_was = [](uint64_t count) { return std::string(count == 1 ? " was" : " were"); };
   const auto add = [&](uint64_t count, const char* what) {
     if (count == 0) return;
     problems += (problems.empty() ? "" : "; ") + base::Count(count) + what;
   };
-  add(events_bad, " events made no sense");
-  add(events_not_text, " were not UTF-8");
-  add(events_as_written,
-      " had backslashes that are not escaped, or escaped control characters, and were read as written");
-  if (!unknown_kinds.empty()) add(events_unknown, (" were of unknown kinds (" + unknown_kinds + ")").c_str());
+  const auto add_events = [&](uint64_t count, const std::string& what) {
+    if (count != 0) problems += (problems.empty() ? "" : "; ") + base::Plural(count, "event") + what;
+  };
+  add_events(events_bad, " made no sense");
+  add_events(events_not_text, count_was(events_not_text) + " not UTF-8");
+  add_events(events_as_written,
+             " had backslashes that are not escaped, or escaped control characters, read as written");
+  if (!unknown_kinds.empty())
+    add_events(events_unknown, count_was(events_unknown) + " of unknown kinds (" + unknown_kinds + ")");
   if (documents > 1) add(documents, " documents were read: it goes on after its end");
   add(processes > 1 ? processes : 0, " processes are in the file and were kept apart");
-  add(times_out_of_range, " had a time before 0 or beyond 2^62 ns");
-  add(durations_negative, " had a negative duration, taken as 0");
+  add_events(times_out_of_range, " had a time before 0 or beyond 2^62 ns");
+  add_events(durations_negative, " had a negative duration, taken as 0");
   add(correlations_shared, " calls had the correlation id of an earlier one");
   add(correlations_mixed,
       " of these are of another process: work may be given to the wrong rank; take one file for each");

@@ -202,7 +202,7 @@ def unescaped_quote(answers):
 def windows_paths(answers):
     for name in r"torch\cuda\__init__.py(219): _lazy_init", r"app\net\use.py(3): run":
         answers.expect_text(re.escape(name), "top", "--by", "scope", "--width", "0")
-    answers.expect_text("2 had backslashes", "info")
+    answers.expect_text("2 events had backslashes", "info")
 
 
 @check

@@ -170,7 +170,7 @@ TEST_CASE("kinds of events that the reader does not know are counted and named",
 
   CHECK(read.report.events_unknown == 2);
   CHECK(read.report.events_unused == 3);
-  CHECK(read.report.Problems() == "2 were of unknown kinds (quantum)");
+  CHECK(read.report.Problems() == "2 events were of unknown kinds (quantum)");
 }
 
 TEST_CASE("ranges of CUPTI's range profiler are overheads", "[kineto]") {

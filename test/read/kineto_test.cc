@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pitot/read/kineto.h"
 
-#include <zlib.h>
-
 #include <catch2/catch.hpp>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "read/gzip.h"
 #include "read/kineto_json.h"
 
 using pitot::KinetoReport;
@@ -22,22 +21,9 @@ using pitot::test::OnGpu;
 using pitot::test::Parse;
 using pitot::test::ParseEvents;
 using pitot::test::Read;
+using read_test::Gzip;
 
 namespace {
-
-std::string Gzip(const std::string& text) {
-  z_stream stream = {};
-  REQUIRE(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
-  std::string packed(deflateBound(&stream, text.size()) + 64, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  REQUIRE(deflate(&stream, Z_FINISH) == Z_STREAM_END);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  return packed;
-}
 
 const std::string kOperator = OnCpu("cpu_op", "aten::add", "100", "50");
 
@@ -261,7 +247,8 @@ TEST_CASE("senseless times are corrected or left out", "[kineto]") {
   CHECK(read.trace.events.duration_ns == std::vector<int64_t>{0, 0});
   CHECK(read.report.durations_negative == 1);
   CHECK(read.report.times_out_of_range == 2);
-  CHECK(read.report.Problems() == "2 had a time before 0 or beyond 2^62 ns; 1 had a negative duration, taken as 0");
+  CHECK(read.report.Problems() ==
+        "2 events had a time before 0 or beyond 2^62 ns; 1 event had a negative duration, taken as 0");
 }
 
 TEST_CASE("the first of calls with the same correlation id is the cause", "[kineto]") {

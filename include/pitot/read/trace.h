@@ -43,7 +43,7 @@ struct TraceReport {
 PITOT_EXPORT Status ReadTrace(const std::string& path, model::Trace* trace, TraceReport* report) noexcept;
 PITOT_EXPORT Status ParseTrace(const void* data, uint64_t size, model::Trace* trace, TraceReport* report) noexcept;
 
-// The formats, for people: "Pitot's dumps, JSON of PyTorch's profiler and Chrome JSON".
+// The formats, for people: "Pitot's dumps, JSON of PyTorch's profiler and Chrome JSON". Threads: any. Throws bad_alloc.
 PITOT_EXPORT std::string ReadableFormats();
 
 PITOT_NAMESPACE_END
