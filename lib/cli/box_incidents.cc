@@ -14,7 +14,6 @@
 #include "cli/files.h"
 #include "cli/gpu_view.h"
 #include "collect/stacks/traced.h"
-#include "pitot/options.h"
 #include "session/incident_directory.h"
 #include "session/kernel_view.h"
 
@@ -28,7 +27,8 @@ struct Room {
 };
 Room FindRoom() {
   constexpr uint64_t kMostWords = uint64_t{1} << 27, kMostRowBytes = uint64_t{4} << 30;
-  const uint64_t part_bytes = FreeMemory() / 4;
+  constexpr uint64_t kLeastBytes = 16 << 20;  // an incident without its records would cost the black box
+  const uint64_t part_bytes = std::max(FreeMemory() / 4, kLeastBytes);
   return {std::min(kMostWords, part_bytes / sizeof(uint64_t)), std::min(kMostRowBytes, part_bytes)};
 }
 
@@ -46,8 +46,12 @@ int WriteIncident(session::FoundBox* box, const model::Trace& trace, const Incid
                                  : !own.empty()           ? own
                                                           : ".",
                                  session::DirectoryTrust::kOwn);
-  constexpr Options kDefaults;
-  const session::DirectoryQuota quota{kDefaults.max_incidents_kept, kDefaults.max_incident_directory_bytes};
+  // Another folder is not the server's, and has no quota.
+  const session::DirectoryQuota none{UINT64_MAX, UINT64_MAX};
+  const snapshot::BoxFacts& facts = box->reader().facts();
+  const session::DirectoryQuota quota = place.directory.empty() && !own.empty()
+                                            ? session::DirectoryQuota{facts.most_incidents, facts.most_incident_bytes}
+                                            : none;
   if (status.ok())
     status = session::WritePostMortem(trace, *box, quota, &directory, &throttle, &written, std::move(more));
   if (!status.ok()) {

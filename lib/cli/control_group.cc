@@ -40,18 +40,37 @@ std::string FirstLine(const std::string& path) {
   return line;
 }
 
+namespace {
+
+// Pages of files that the kernel takes back when it needs them count as used.
+uint64_t InactiveFiles(const std::string& path, const std::string& name) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    uint64_t bytes = 0;
+    if (words.size() == 2 && words[0] == name && absl::SimpleAtoi(words[1], &bytes)) return bytes;
+  }
+  return 0;
+}
+
+}  // namespace
+
 MemoryLimit ReadMemoryLimit() {
   MemoryLimit memory;
+  uint64_t inactive = 0;
   if (const std::string v2 = CgroupDirectory(""); !v2.empty() && access((v2 + "/memory.max").c_str(), R_OK) == 0) {
     memory.version = "cgroup v2", memory.is_known = true;
     memory.is_limited = absl::SimpleAtoi(FirstLine(v2 + "/memory.max"), &memory.limit);
     (void)absl::SimpleAtoi(FirstLine(v2 + "/memory.current"), &memory.used);
+    inactive = InactiveFiles(v2 + "/memory.stat", "inactive_file");
   } else if (const std::string v1 = CgroupDirectory("memory"); !v1.empty()) {
     memory.version = "cgroup v1";
     memory.is_known = absl::SimpleAtoi(FirstLine(v1 + "/memory.limit_in_bytes"), &memory.limit);
     memory.is_limited = memory.is_known && memory.limit < (uint64_t{1} << 60);
     (void)absl::SimpleAtoi(FirstLine(v1 + "/memory.usage_in_bytes"), &memory.used);
+    inactive = InactiveFiles(v1 + "/memory.stat", "total_inactive_file");
   }
+  memory.used -= std::min(memory.used, inactive);
   return memory;
 }
 

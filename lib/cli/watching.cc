@@ -79,6 +79,7 @@ class Watching::Watched {
 Watching::Watching(const WatchOptions& options) : options_(options), own_oom_kills_(getpid()) {
   if (options.stalled_after_s != 0) limits_.stalled_after_ns = static_cast<int64_t>(options.stalled_after_s * 1e9);
   limits_.look_gap_ns = std::max(limits_.look_gap_ns, 3 * options.interval_ms * kMs);
+  limits_.life_gap_ns = std::max(limits_.life_gap_ns, 3 * options.interval_ms * kMs);
 }
 Watching::~Watching() = default;
 

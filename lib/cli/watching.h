@@ -38,7 +38,8 @@ class Watching {
   explicit Watching(const WatchOptions& options);
   ~Watching();
 
-  // Looks at all black boxes in the folder. What fails is complained of, and tried again: after 5 s, then ever later.
+  // Looks at all black boxes in the folder. What fails is complained of. The dead are tried again: after 5 s, then ever
+  // later.
   void Round();
   // Until the next round.
   int64_t SleepNs() const;

@@ -250,13 +250,7 @@ class Writer {
         is_fired_row_[row] = true;
       }
     }
-    if (IsEnd()) {
-      slow_.clear();
-      for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
-        if (!trace_.requests[row].end_known) slow_.push_back(row), is_fired_row_[row] = true;
-      }
-      are_open_ = !slow_.empty();
-    }
+    if (IsEnd()) TakeOpen();
     is_fired_ = !slow_.empty();
     if (!is_fired_) {
       for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
@@ -276,6 +270,18 @@ class Writer {
     const std::string_view cause = Str(trace_.firings[0].cause);
     return cause == base::kPreviousLife || cause == base::kWedged;
   }
+  // In place of the request that fired.
+  void TakeOpen() {
+    std::vector<uint32_t> open;
+    for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
+      if (trace_.requests[row].duration_ns == kOpen) open.push_back(row);
+    }
+    are_open_ = !open.empty();
+    if (!are_open_) return;
+    slow_ = std::move(open);
+    is_fired_row_.assign(trace_.requests.size(), false);
+    for (const uint32_t row : slow_) is_fired_row_[row] = true;
+  }
   int64_t Latency(uint32_t row) const {
     return trace_.RequestEnd(trace_.requests[row]) - trace_.requests[row].begin_ns;
   }
@@ -285,7 +291,7 @@ class Writer {
     return is_fired_row_[row] || std::find(slow_.begin(), slow_.end(), row) != slow_.end();
   }
 
-  // At most 20 lines.
+  // At most 20 lines, unless the detail is long.
   void Front() {
     Header();
     lines_.Blank();
@@ -353,7 +359,10 @@ class Writer {
     if (fired.size() > kMaxSlow) lines_.Add(3, "and " + Count(fired.size() - kMaxSlow) + " more");
     if (unlisted != 0)
       lines_.Add(3, "and " + Count(unlisted) + " after the first " + Count(trace_.firings.size()) + ", not listed");
-    if (left_out_ > 0) lines_.Add(3, Count(left_out_) + " faster requests that fired are not shown");
+    if (left_out_ > 0)
+      lines_.Add(3, Count(left_out_) +
+                        (are_open_ ? " requests that were open for less time" : " faster requests that fired") +
+                        " are not shown");
     for (size_t i = 0; i < missing_.size() && i < kMaxSlow; ++i)
       lines_.Add(3, "request " + RequestId(missing_[i]) + " fired, but is not in the trace");
     if (missing_.size() > kMaxSlow) lines_.Add(3, "and " + Count(missing_.size() - kMaxSlow) + " more");

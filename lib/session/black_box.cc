@@ -87,9 +87,7 @@ Status BlackBox::Begin(const OwnedOptions& options, const MemorySplit& split, bo
   if (!trace::MakeParentOnly())
     return Status(StatusCode::kUnavailable, "no black box: the kernel is older than Linux 4.14");
   const std::string& directory = options.black_box_directory;
-  // For others, who work in other directories.
-  const std::string incidents = AbsolutePath(options.incident_directory);
-  if (incidents.size() >= sizeof trace::BoxHeader::incident_directory)
+  if (options.incident_directory.size() >= sizeof trace::BoxHeader::incident_directory)
     return Error(StatusCode::kUnavailable,
                  "no black box: the path of Options::incident_directory has %zu bytes or more",
                  sizeof trace::BoxHeader::incident_directory);
@@ -112,7 +110,7 @@ Status BlackBox::Begin(const OwnedOptions& options, const MemorySplit& split, bo
   if (note_ != nullptr) ends::SetDeathNote(new (note_) ends::DeathNote{});
   slow_clock_ = slow_clock;
   pages_lost_before_ = trace::PagesLost();
-  WriteHeader(options, incidents, slow_clock, start);
+  WriteHeader(options, slow_clock, start);
   NoteForExit(box_->header(), pipeline, path_);
   return {};
 }
@@ -144,8 +142,7 @@ Status BlackBox::MakeFile(const OwnedOptions& options, uint64_t most_bytes, std:
   return status;
 }
 
-void BlackBox::WriteHeader(const OwnedOptions& options, const std::string& incidents, bool slow_clock,
-                           const trace::ClockReading& start) noexcept {
+void BlackBox::WriteHeader(const OwnedOptions& options, bool slow_clock, const trace::ClockReading& start) noexcept {
   trace::BoxHeader* const header = box_->header();
   std::memcpy(header->magic, trace::kBoxMagic, sizeof header->magic);
   header->version = trace::kBoxVersion;
@@ -157,7 +154,9 @@ void BlackBox::WriteHeader(const OwnedOptions& options, const std::string& incid
   header->process_space = ProcessSpace();
   Copy(BootId(), header->boot_id);
   Copy(options.process_name, header->process_name);
-  Copy(incidents, header->incident_directory);
+  Copy(options.incident_directory, header->incident_directory);
+  header->most_incidents = options.values.max_incidents_kept;
+  header->most_incident_bytes = options.values.max_incident_directory_bytes;
   header->start = start;
   header->state.store(trace::BoxState::kRecording, std::memory_order_release);
 }

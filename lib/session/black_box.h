@@ -51,8 +51,7 @@ class BlackBox {
  private:
   Status MakeFile(const OwnedOptions& options, uint64_t most_bytes, std::vector<std::string>* removed);
   void NoteRoutes() noexcept;
-  void WriteHeader(const OwnedOptions& options, const std::string& incidents, bool slow_clock,
-                   const trace::ClockReading& start) noexcept;
+  void WriteHeader(const OwnedOptions& options, bool slow_clock, const trace::ClockReading& start) noexcept;
 
   int fd_ = -1;
   std::string path_;

@@ -214,14 +214,16 @@ class LastGpuWork final : public LastCollector {
 };
 
 uint64_t CountOpen(const model::Trace& trace) {
-  return static_cast<uint64_t>(std::count_if(trace.requests.begin(), trace.requests.end(),
-                                             [](const model::RequestRow& row) { return !row.end_known; }));
+  return static_cast<uint64_t>(
+      std::count_if(trace.requests.begin(), trace.requests.end(),
+                    [](const model::RequestRow& row) { return row.duration_ns == model::kOpen; }));
 }
 
 // The id of the open request that began first; 0: there is none. Requests are in the order of their begins.
 uint64_t LongestOpen(const model::Trace& trace) {
-  const auto open = std::find_if(trace.requests.begin(), trace.requests.end(),
-                                 [](const model::RequestRow& row) { return row.begin_known && !row.end_known; });
+  const auto open = std::find_if(trace.requests.begin(), trace.requests.end(), [](const model::RequestRow& row) {
+    return row.begin_known && row.duration_ns == model::kOpen;
+  });
   return open != trace.requests.end() ? open->id : 0;
 }
 

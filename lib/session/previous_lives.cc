@@ -35,7 +35,7 @@ void PreviousLives::Recover() noexcept {
 bool PreviousLives::IsOthers(const std::string& path) const {
   FoundBox box(path);
   return box.Peek() != FoundBox::Life::kBroken &&
-         box.reader().facts().incident_directory != AbsolutePath(options_.incident_directory);
+         box.reader().facts().incident_directory != options_.incident_directory;
 }
 
 void PreviousLives::RecoverOne(const std::string& path) {

@@ -205,6 +205,8 @@ bool BoxReader::ReadHeader() noexcept {
   facts_.process_start = header_->process_start;
   facts_.process_space = header_->process_space;
   facts_.start = facts_.last = header_->start;
+  facts_.most_incidents = std::max(header_->most_incidents, uint64_t{1});
+  facts_.most_incident_bytes = std::max(header_->most_incident_bytes, uint64_t{1});
   ReadPulse();
   return true;
 }

@@ -56,6 +56,7 @@ struct BoxFacts {
   uint64_t triggers_fired = 0, incidents_written = 0, requests_begun = 0, requests_finished = 0;
   uint64_t rings_outside = 0, pages_lost = 0;
   uint64_t open_batches = 0;
+  uint64_t most_incidents = 0, most_incident_bytes = 0;  // the quota of its incident directory
 };
 
 class BoxReader {

@@ -95,6 +95,8 @@ struct BoxHeader {
   // The first rings, by the numbers of their pages; 0: there are no more. After a loss of power a ring's page may be
   // missing, and with it the way to older ones.
   std::atomic<uint32_t> ring_pages[kBoxRings];
+  // Options::max_incidents_kept and max_incident_directory_bytes, for others who write its incident.
+  uint64_t most_incidents, most_incident_bytes;
 };
 static_assert(sizeof(BoxHeader) <= kBoxPage);
 

@@ -196,6 +196,24 @@ TEST_CASE("a process that goes on after a stop has its time to progress", "[wedg
   CHECK(process.wedges == 2);
 }
 
+TEST_CASE("a watcher that seldom looks finds a stalled request, too", "[wedge]") {
+  constexpr int64_t kInterval = 5 * kSecond;
+  WatchLimits limits;
+  limits.look_gap_ns = limits.life_gap_ns = 3 * kInterval;
+  WedgeWatch watch(limits);
+  WatchLook look;
+  int wedges = 0;
+  for (int i = 0; i < 20; ++i) {
+    look.now_ns += kInterval;
+    ++look.life;
+    look.health.state = HealthState::kStalled;
+    look.health.request = 7;
+    look.health.quiet_ms = static_cast<uint64_t>(look.now_ns / kMs);
+    wedges += watch.Note(look) ? 1 : 0;
+  }
+  CHECK(wedges == 1);
+}
+
 TEST_CASE("a watcher that did not run itself takes nothing for proved", "[wedge]") {
   Process process;
   process.Progresses();
