@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "ends/dying.h"
+#include "fakes/quiet_process.h"
 #include "fakes/serializers.h"
 #include "fakes/wait_until.h"
 
@@ -310,6 +311,7 @@ TEST_CASE("the first process of a container writes what fired at each SIGTERM, a
     if (unshare(CLONE_NEWPID) != 0) _exit(77);
     const pid_t first = fork();
     if (first == 0) {
+      alarm(60);
       if (getpid() != 1) _exit(1);
       pitot::Options options = OptionsFor(Ends::kAll);
       options.post_window_ms = 60'000;
@@ -340,8 +342,10 @@ TEST_CASE("a child's end flushes nothing of its parent's, and ends it as without
   death.Run([&] {
     Fire(Ends::kAll, directory.path());
     for (const bool is_exit : {true, false}) {
+      if (!fakes::WaitUntilOthersWait()) _exit(3);
       const pid_t child = is_raw ? static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)) : fork();
       if (child == 0) {
+        alarm(60);
         if (is_exit) exit(4);
         raise(SIGTERM);
         WaitForEnd();
@@ -362,8 +366,10 @@ TEST_CASE("the child of a fork handles its ends once it has a recorder", "[ends]
   const fakes::TempDirectory directory;
   const int status = StatusOf([&] {
     MakeHost(Ends::kAll);
+    if (!fakes::WaitUntilOthersWait()) _exit(3);
     const pid_t child = fork();
     if (child == 0) {
+      alarm(60);
       Fire(Ends::kAll, directory.path());
       kill(getpid(), SIGTERM);
       WaitForEnd();

@@ -364,15 +364,14 @@ TEST_CASE("firings beyond an incident's list are counted in it", "[window]") {
   Host host;
   host.options.post_window_ms = 1000;
   REQUIRE(host.Start());
+  const Rounds rounds(&host);
   REQUIRE(host.recorder.Add(pitot::MakeFailureTrigger({.cool_down_ms = 0})).ok());
-  uint64_t fired = 0;
   for (int i = 0; i < 400; ++i) {
     Request::Begin("/r").Finish(Outcome::kFailed);
-    // Lets the watcher empty the queue.
-    if (i % 32 == 31) (void)host.recorder.Flush(5);
+    if (i % 32 == 31) REQUIRE(rounds.Pass());  // the queue is empty
   }
-  (void)host.recorder.Flush(100);
-  fired = host.recorder.Stats().triggers_fired - host.recorder.Stats().incidents_suppressed;
+  REQUIRE(rounds.Pass());
+  const uint64_t fired = host.recorder.Stats().triggers_fired - host.recorder.Stats().incidents_suppressed;
   clock.Advance(1000 * kMs);
   REQUIRE(host.Flush());
 

@@ -258,24 +258,30 @@ TEST_CASE("a literal of a plug-in does not become one of another in its place", 
 }
 
 TEST_CASE("an incident does not give a plug-in's events the names of another in its place", "[unload]") {
-  session_test::Host host;
-  REQUIRE(host.Start());
-  uint64_t place;
-  {
-    Plugin first;
-    REQUIRE(first.ok());
-    place = first.begin;
-    first.record(1);
+  // Another thread may map something into the gap first.
+  bool is_in_its_place = false;
+  for (int attempt = 0; attempt < 20 && !is_in_its_place; ++attempt) {
+    session_test::Host host;
+    REQUIRE(host.Start());
+    uint64_t place;
+    {
+      Plugin first;
+      REQUIRE(first.ok());
+      place = first.begin;
+      first.record(1);
+    }
+    Plugin other(PITOT_OTHER_TEST_PLUGIN);
+    REQUIRE(other.ok());
+    is_in_its_place = other.begin == place;
+    if (!is_in_its_place) continue;
+    REQUIRE(host.TriggerAndFlush());
+
+    const ScopesOf scopes(host.traces().at(0));
+
+    CHECK(scopes.other == 0);
+    CHECK(scopes.unloaded == 2);
   }
-  Plugin other(PITOT_OTHER_TEST_PLUGIN);
-  REQUIRE(other.ok());
-  REQUIRE(other.begin == place);
-  REQUIRE(host.TriggerAndFlush());
-
-  const ScopesOf scopes(host.traces().at(0));
-
-  CHECK(scopes.other == 0);
-  CHECK(scopes.unloaded == 2);
+  CHECK(is_in_its_place);
 }
 
 TEST_CASE("a thread that hangs with the loader's lock holds up no incident", "[unload]") {

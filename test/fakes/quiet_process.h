@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// For a fork in a process with threads: a sanitizer's allocator has locks that the child gets as they are.
+#ifndef PITOT_TEST_FAKES_QUIET_PROCESS_H_
+#define PITOT_TEST_FAKES_QUIET_PROCESS_H_
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "fakes/wait_until.h"
+
+namespace fakes {
+
+// True if every other thread of this process waited for something at one look.
+inline bool OthersWait() {
+  const std::string self = std::to_string(syscall(SYS_gettid));
+  std::error_code error;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    if (task.path().filename() == self) continue;
+    std::string stat;
+    std::getline(std::ifstream(task.path() / "stat"), stat);
+    const size_t state = stat.rfind(") ");
+    if (state != stat.npos && stat.compare(state, 3, ") S") != 0) return false;
+  }
+  return !error;
+}
+
+inline bool WaitUntilOthersWait() { return WaitUntil(OthersWait); }
+
+}  // namespace fakes
+
+#endif  // PITOT_TEST_FAKES_QUIET_PROCESS_H_
