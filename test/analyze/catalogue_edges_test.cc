@@ -451,6 +451,16 @@ TEST_CASE("a06 gathers no copies of different streams", "[a06]") {
   CHECK(Measured(made.Run("a06"), "small_copies_in_runs") == 2);
 }
 
+TEST_CASE("a06 takes no copy of unknown size for a small one", "[a06]") {
+  GpuTrace made(1000);
+  for (int64_t i = 0; i < 10; ++i) Copy(&made, "HtoD", 10 + 20 * i, 12, 0);
+
+  const analyze::AnalysisReport report = made.Run("a06");
+
+  CHECK_FALSE(Found(report, "a06.small_copies").has_value());
+  CHECK(report.analyzers.at(0).measures.empty());
+}
+
 TEST_CASE("a06 ignores copies within a device", "[a06]") {
   GpuTrace made(1000);
   for (int64_t i = 0; i < 50; ++i)

@@ -62,7 +62,8 @@ class SmallCopies final : public Analyzer {
     for (const uint32_t device : DevicesAtWork(analysis.trace())) {
       std::map<std::string_view, std::vector<uint32_t>> directions;
       for (const uint32_t row : CopiesOf(analysis, device)) {
-        if (IsTransfer(analysis.trace(), row)) directions[DirectionOf(analysis.trace(), row)].push_back(row);
+        const bool has_size = analysis.trace().gpu.bytes[row] != 0;  // ROCm's copies in PyTorch's traces have none
+        if (has_size && IsTransfer(analysis.trace(), row)) directions[DirectionOf(analysis.trace(), row)].push_back(row);
       }
       for (const auto& [direction, rows] : directions)
         OfDirection(analysis, device, GpuName(analysis.trace(), device) + " " + std::string(direction), rows);
