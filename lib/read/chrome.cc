@@ -274,9 +274,7 @@ class ChromeReader final : public ChromeTarget {
   bool has_overflow_ = false;
 };
 
-bool IsChrome(const Head& head) {
-  return head.json.events != 0 || head.json.is_cut || (head.json.has_events && !head.is_whole && head.json.values == 0);
-}
+bool IsChrome(const Head& head) { return head.json.events != 0 || head.IsCutJson(); }
 
 Status ReadChrome(const Input& input, model::Trace* trace, TraceReport* report) {
   ChromeReader reader(trace, report);

@@ -73,6 +73,7 @@ std::string JsonName(const JsonHead& json) {
     if (json.HasMember("rocprofiler-sdk-tool")) return "JSON of rocprofv3, not read by this version";
     return "JSON, but not a trace: it has no traceEvents";
   }
+  if (json.values == 0 && json.is_cut) return "a trace that ends before its first event does";
   if (json.values == 0) return "a trace without events, of no known tool: its traceEvents are empty. Record again";
   return "JSON, but not a trace: none of its " + base::Count(json.values) + " traceEvents has a phase (\"ph\")";
 }
