@@ -70,11 +70,8 @@ class JaxReader final : public ChromeTarget {
     // A plane is not a process.
     trace_.pid = 0;
     trace_.process_name = 0;
-    report_.counts = {{"unused", unused_},
-                      {"derived", derived_},
-                      {"gpu", gpu_},
-                      {"times_out_of_range", builder_.times_out_of_range()},
-                      {"durations_negative", builder_.durations_negative()}};
+    report_.counts = {{"unused", unused_}, {"derived", derived_}, {"gpu", gpu_}};
+    builder_.ReportTimes(&report_);
     if (gpu_ == 0) report_.lacks.push_back("GPU work (the file has no stream of a device)");
   }
 

@@ -8,8 +8,10 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/columns.h"
 #include "base/text.h"
 #include "read/decimal.h"
+#include "read/format.h"
 
 namespace pitot::read {
 
@@ -263,6 +265,15 @@ void TraceBuilder::Finish(bool is_damaged) {
   NameCounters();
   if (is_damaged)
     trace_.losses.push_back({kNone, model::LossReason::kDamaged, trace_.window_begin_ns, trace_.window_end_ns, 0, 0});
+}
+
+void TraceBuilder::ReportTimes(TraceReport* report) const {
+  report->counts.emplace_back("times_out_of_range", times_out_of_range_);
+  report->counts.emplace_back("durations_negative", durations_negative_);
+  if (times_out_of_range_ != 0)
+    AddProblem(base::Plural(times_out_of_range_, "event") + " had a time before 0 or beyond 2^62 ns", report);
+  if (durations_negative_ != 0)
+    AddProblem(base::Plural(durations_negative_, "event") + " had a negative duration, taken as 0", report);
 }
 
 void TraceBuilder::FindWindow() {
