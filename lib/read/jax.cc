@@ -56,7 +56,7 @@ class JaxReader final : public ChromeTarget {
     const TraceBuilder::Span span = {*event.begin_ns, *event.duration_ns};
     const auto plane = planes_.find(key.first);
     if (plane != planes_.end() && BeginsWith(plane->second, kDevicePrefix)) {
-      TakeOnDevice(event, span, plane->second, lines_[key]);
+      TakeOnDevice(event, span, *plane, lines_[key]);
     } else {
       TakeOnHost(event, span, builder_.Thread(key.first, key.second));
     }
@@ -64,6 +64,13 @@ class JaxReader final : public ChromeTarget {
   }
 
   void TakeMember(std::string_view, std::string_view, ChromeDecoder*) override {}
+
+  // Its planes have names of their own.
+  void BeginDocument() override {
+    planes_.clear();
+    lines_.clear();
+    with_streams_.clear();
+  }
 
   void Finish() {
     builder_.Finish(!report_.complete);
@@ -86,7 +93,7 @@ class JaxReader final : public ChromeTarget {
       const std::pair key(process, builder_.Number(event.tid));
       lines_[key] = name;
       builder_.NameThread(key.first, key.second, name);
-      if (BeginsWith(name, kStreamPrefix)) with_streams_.insert(planes_[process]);
+      if (BeginsWith(name, kStreamPrefix)) with_streams_.insert(process);
     } else {
       ++unused_;  // the order of lines
     }
@@ -119,10 +126,11 @@ class JaxReader final : public ChromeTarget {
 
   // Lines without a stream repeat its work by operation, module and step. Where there are no streams, as on TPUs, the
   // operations are the work.
-  void TakeOnDevice(const ChromeEvent& event, const TraceBuilder::Span& span, const std::string& plane,
-                    const std::string& line) {
+  void TakeOnDevice(const ChromeEvent& event, const TraceBuilder::Span& span,
+                    const std::pair<const int64_t, std::string>& process_and_plane, const std::string& line) {
+    const auto& [process, plane] = process_and_plane;
     const bool is_stream = BeginsWith(line, kStreamPrefix);
-    if (!is_stream && (line != "XLA Ops" || with_streams_.count(plane) != 0)) {
+    if (!is_stream && (line != "XLA Ops" || with_streams_.count(process) != 0)) {
       ++derived_;
       return;
     }
@@ -170,7 +178,7 @@ class JaxReader final : public ChromeTarget {
   TraceReport& report_;
   std::map<int64_t, std::string> planes_;                     // by process
   std::map<std::pair<int64_t, int64_t>, std::string> lines_;  // by process and thread
-  std::set<std::string> with_streams_;                        // devices
+  std::set<int64_t> with_streams_;                            // processes
   uint64_t unused_ = 0, derived_ = 0, gpu_ = 0;
 };
 
