@@ -113,6 +113,26 @@ TEST_CASE("operators without sizes are answered with the advice of their own too
                       "ProfilerActivity.CUDA].\n") != std::string::npos);
 }
 
+TEST_CASE("a tool that records what a file lacks is not said to lack it", "[cli]") {
+  Folder folder;
+  folder.columns = "200";
+  folder.Write("jax.json", R"({"traceEvents":[{"ph":"M","pid":1,"name":"process_name","args":{"name":"/host:CPU"}},)"
+                           R"({"ph":"X","pid":1,"tid":1,"ts":1,"dur":2,"name":"a"},{}]})");
+  folder.Write("onnx.json", R"([{"cat":"Kernel","ph":"X","name":"a","pid":1,"tid":1,"ts":1,"dur":2,"args":{}},)"
+                            R"({"cat":"Node","ph":"X","name":"a_kernel_time","pid":1,"tid":1,"ts":1,"dur":2,)"
+                            R"("args":{"op_name":"Conv"}}])");
+
+  const auto answer = [&](const std::string& arguments) { return folder.Run("top --by " + arguments).err; };
+  CHECK(answer("op jax.json").find("profile a program while it runs a function under jax.jit.") != std::string::npos);
+  CHECK(answer("call jax.json").find("profile a program that runs on a GPU.") != std::string::npos);
+  CHECK(answer("op --group-by-shape onnx.json").find("a version of ONNX Runtime that writes input_type_shape.") !=
+        std::string::npos);
+  folder.Write("onnx.json",
+               R"([{"cat":"Session","ph":"X","name":"model_run","pid":1,"tid":1,"ts":1,"dur":2,"args":{}}])");
+  CHECK(answer("op onnx.json").find("run the session between enable_profiling and end_profiling.") !=
+        std::string::npos);
+}
+
 TEST_CASE("an unfinished list of Chrome's JSON is whole, and a cut one is damaged", "[cli]") {
   const Folder folder;
   const std::string list = R"([{"ph":"X","name":"a","pid":1,"tid":1,"ts":5,"dur":2},)";
