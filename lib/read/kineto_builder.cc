@@ -26,7 +26,8 @@ namespace {
 constexpr size_t kMostAttributes = 100, kMostAttributeBytes = 1000;
 constexpr size_t kMostThreadNames = 1 << 20;
 constexpr size_t kMostShapeBytes = 16 << 10;
-constexpr int64_t kNoProcess = -1;  // of waits that Intel's tools record
+constexpr int64_t kNoProcess = -1;                           // of waits that Intel's tools record
+constexpr int64_t kFirstDateNs = 1'000'000'000'000'000'000;  // in 2001: times before are of a clock without a date
 constexpr int64_t kHourNs = 3'600'000'000'000;
 constexpr size_t kMostUnknownKinds = 5;
 constexpr size_t kMostLosses = 100;  // of records that were set aside; more become part of the first of their stream
@@ -478,8 +479,10 @@ void KinetoBuilder::FindWindow() {
   trace_.window_end_ns = begin_ns <= end_ns ? end_ns : 0;
   // The pair relates Unix time to the trace's clock. It is of the end of the window, as in a snapshot.
   const int64_t most_ns = model::kMaxTimeNs - trace_.window_end_ns;
+  const int64_t unix_ns = trace_.window_end_ns + std::clamp<int64_t>(base_ns_, -trace_.window_end_ns, most_ns);
+  if (base_ns_ == 0 && unix_ns < kFirstDateNs) return;
   trace_.clock.monotonic_ns = trace_.window_end_ns;
-  trace_.clock.realtime_ns = trace_.window_end_ns + std::clamp<int64_t>(base_ns_, -trace_.window_end_ns, most_ns);
+  trace_.clock.realtime_ns = unix_ns;
 }
 
 void KinetoBuilder::NameThreads() {

@@ -54,14 +54,22 @@ std::string WhyNothing(const Format& format, const Head& head, uint64_t events) 
          (categories.empty() ? "" : " (categories: " + categories + ")") + ": " + format.advice;
 }
 
+// A file that was converted before has the attributes of that reading. It lacks what the first file lacked, too.
 void NoteLacks(const TraceReport& report, model::Trace* trace) {
-  std::string lacks;
-  for (const std::string& lack : report.lacks) lacks += (lacks.empty() ? "" : "; ") + lack;
+  constexpr const char *kFormat = "format", *kLacks = "not_recorded";
+  std::string lacks(trace->AttributeOf(kLacks));
+  for (const std::string& lack : report.lacks) {
+    if (lacks.find(lack) == std::string::npos) lacks += (lacks.empty() ? "" : "; ") + lack;
+  }
+  std::erase_if(trace->attributes, [&](const model::Attribute& attribute) {
+    const std::string_view key = trace->strings[attribute.key];
+    return key == kFormat || key == kLacks;
+  });
   const auto add = [&](const char* key, const std::string& value) {
     if (!value.empty()) trace->attributes.push_back({trace->strings.Add(key), trace->strings.Add(value)});
   };
-  add("format", report.name + ", by " + report.tool);
-  add("not_recorded", lacks);
+  add(kFormat, report.name + ", by " + report.tool);
+  add(kLacks, lacks);
 }
 
 Status ReadAs(const Format& format, const Head& head, const Input& input, model::Trace* trace, TraceReport* report) {
