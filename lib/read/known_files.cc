@@ -6,6 +6,7 @@
 
 #include "base/columns.h"
 #include "base/text.h"
+#include "read/texts.h"
 
 namespace pitot::read {
 namespace {
@@ -50,12 +51,6 @@ constexpr KnownFile kKnownFiles[] = {
     {0, "\x80\x02"sv, "a Python pickle"},
     {0, "\x80\x04"sv, "a Python pickle"},
 };
-
-std::string Lowered(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return lower;
-}
 
 // The content is unpacked, so that a database is a database in a gzip file, too.
 std::string SqliteName(std::string_view bytes) {
