@@ -68,7 +68,8 @@ const char* MarksMissing(const model::Trace& trace) {
   return has_any ? "" : "events";
 }
 
-struct Format {
+// What is written.
+struct Target {
   const char* name;
   const char* extension;
   const char* open;  // what opens it
@@ -76,7 +77,7 @@ struct Format {
   const char* (*missing)(const model::Trace& trace);
   bool compresses_itself;  // otherwise --compress makes a .gz
 };
-constexpr Format kFormats[] = {
+constexpr Target kTargets[] = {
     {"perfetto", ".pftrace", "open it in https://ui.perfetto.dev", MakePerfetto, AnythingMissing, true},
     {"kineto", ".pt.trace.json", "open it in TensorBoard, HTA or https://ui.perfetto.dev", MakeKineto, MarksMissing,
      false},
@@ -88,7 +89,7 @@ constexpr Format kFormats[] = {
 };
 
 struct ConvertOptions {
-  std::string input, output, format = kFormats[0].name;
+  std::string input, output, format = kTargets[0].name;
   bool compress = false;
 };
 
@@ -98,21 +99,21 @@ int Convert(const ConvertOptions& options) {
   const int loaded = Load(options.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
 
-  const Format& format = *std::find_if(std::begin(kFormats), std::end(kFormats),
-                                       [&](const Format& known) { return known.name == options.format; });
-  if (const std::string missing = format.missing(trace); !missing.empty()) {
+  const Target& target = *std::find_if(std::begin(kTargets), std::end(kTargets),
+                                       [&](const Target& known) { return known.name == options.format; });
+  if (const std::string missing = target.missing(trace); !missing.empty()) {
     Complain(absl::StrFormat("%s has no %s: no file for %s was written.", options.input, missing, options.format));
     return ExitCodeOf(loaded, kNothingFound);
   }
-  const bool is_gzipped = options.compress && !format.compresses_itself;
-  const std::string extension = format.extension + std::string(is_gzipped ? ".gz" : "");
+  const bool is_gzipped = options.compress && !target.compresses_itself;
+  const std::string extension = target.extension + std::string(is_gzipped ? ".gz" : "");
   const std::string output = options.output.empty() ? WithExtension(options.input, extension) : options.output;
   if (!AreDifferentFiles(options.input, output)) return kUsage;
-  std::unique_ptr<Serializer> serializer = format.make(options.compress);
+  std::unique_ptr<Serializer> serializer = target.make(options.compress);
   if (is_gzipped) serializer = MakeGzipped(std::move(serializer));
   uint64_t bytes = 0;
   if (const int written = WriteFile(*serializer, trace, output, &bytes); written != kDone) return written;
-  if (output != "-") Print(absl::StrFormat("wrote %s (%d bytes); %s\n", output, bytes, format.open));
+  if (output != "-") Print(absl::StrFormat("wrote %s (%d bytes); %s\n", output, bytes, target.open));
   return loaded;
 }
 
@@ -123,9 +124,9 @@ void AddConvert(CommandLine& line) {
   const Command command = line.Command("convert", "Converts a dump for a viewer");
   std::vector<std::string> names;
   std::string formats = "Formats:\n";
-  for (const Format& format : kFormats) {
-    names.emplace_back(format.name);
-    formats += absl::StrFormat("  %-10s%s\n", format.name, format.open);
+  for (const Target& target : kTargets) {
+    names.emplace_back(target.name);
+    formats += absl::StrFormat("  %-10s%s\n", target.name, target.open);
   }
   command.Add("dump", &options->input, kDumpHelp).Required();
   command.Add("--to", &options->format, "The format").OneOf(names).ShowDefault();

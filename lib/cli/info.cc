@@ -19,6 +19,7 @@
 #include "cli/info_counters.h"
 #include "cli/request_id.h"
 #include "model/host_language.h"
+#include "model/moment.h"
 #include "model/recorded.h"
 #include "model/request_text.h"
 #include "pitot/model/index.h"
@@ -159,14 +160,14 @@ void AddLosses(const Trace& trace, Lines* lines) {
                     PadLeft("events", 14));
   for (const model::LossRow& loss : trace.losses) {
     lines->Add(0, PadRight(ThreadName(trace, loss.thread), 36) + PadRight(model::LossReasonName(loss.reason), 24) +
-                      PadLeft(base::TimeOfDay(Realtime(trace, loss.begin_ns)), 13) +
-                      PadLeft(base::TimeOfDay(Realtime(trace, loss.end_ns)), 13) +
+                      PadLeft(model::MomentText(trace, loss.begin_ns), 13) +
+                      PadLeft(model::MomentText(trace, loss.end_ns), 13) +
                       PadLeft(loss.events == 0 ? "unknown" : Count(loss.events), 14));
   }
   for (const model::GpuLossRow& loss : trace.gpu_losses) {
     lines->Add(0, PadRight(LossName(trace, loss), 36) + PadRight(Str(trace, loss.reason), 24) +
-                      PadLeft(base::TimeOfDay(Realtime(trace, loss.begin_ns)), 13) +
-                      PadLeft(base::TimeOfDay(Realtime(trace, loss.end_ns)), 13) +
+                      PadLeft(model::MomentText(trace, loss.begin_ns), 13) +
+                      PadLeft(model::MomentText(trace, loss.end_ns), 13) +
                       PadLeft(loss.records == 0 ? "unknown" : Count(loss.records), 14));
   }
 }
@@ -196,12 +197,12 @@ std::string Text(const std::string& path, const Trace& trace, const LoadReport& 
                                     ? (process.empty() ? "" : process + " ") + absl::StrFormat("(pid %d)", trace.pid)
                                 : process.empty() ? "(unknown)"
                                                   : process));
-  lines.Add(0, "taken      " + (trace.clock.realtime_ns != 0 ? base::DateTime(Realtime(trace, trace.clock.monotonic_ns))
-                                                             : "(unknown)"));
+  lines.Add(0, "taken      " +
+                   (model::HasDate(trace) ? base::DateTime(Realtime(trace, trace.clock.monotonic_ns)) : "(unknown)"));
   std::string span = Duration(trace.window_end_ns - trace.window_begin_ns);
-  if (trace.clock.realtime_ns != 0)
-    span += ", " + base::TimeOfDay(Realtime(trace, trace.window_begin_ns)) + " to " +
-            base::TimeOfDay(Realtime(trace, trace.window_end_ns));
+  if (model::HasDate(trace))
+    span +=
+        ", " + model::MomentText(trace, trace.window_begin_ns) + " to " + model::MomentText(trace, trace.window_end_ns);
   lines.Add(0, "span       " + span);
   if (report.IsDump())
     lines.Add(0, std::string("clock      ") + (trace.clock.cycle_counter ? "cycle counter" : "operating system") +
@@ -224,8 +225,7 @@ std::string Text(const std::string& path, const Trace& trace, const LoadReport& 
   for (const model::FiringRow& firing : trace.firings) {
     lines.AddWrapped(
         0, "fired      ",
-        base::TimeOfDay(Realtime(trace, firing.at_ns)) + "  " + Str(trace, firing.cause) + ": " +
-            Str(trace, firing.detail) +
+        model::MomentText(trace, firing.at_ns) + "  " + Str(trace, firing.cause) + ": " + Str(trace, firing.detail) +
             (firing.request_id != 0 ? " (request " + model::NameOfId(trace, firing.request_id) + ")" : ""));
   }
   AddRoutes(trace, &lines);
@@ -361,10 +361,13 @@ std::string Json(const std::string& path, const Trace& trace, const LoadReport& 
     info["bytes_skipped"] = dump.bytes_skipped;
   }
   info["process"] = {{"name", Str(trace, trace.process_name)}, {"pid", trace.pid}};
+  const auto unix_ns = [&](int64_t ns) {
+    return model::HasDate(trace) ? ordered_json(Realtime(trace, ns)) : ordered_json();
+  };
   info["window"] = {{"begin_ns", trace.window_begin_ns},
                     {"end_ns", trace.window_end_ns},
-                    {"begin_unix_ns", Realtime(trace, trace.window_begin_ns)},
-                    {"end_unix_ns", Realtime(trace, trace.window_end_ns)}};
+                    {"begin_unix_ns", unix_ns(trace.window_begin_ns)},
+                    {"end_unix_ns", unix_ns(trace.window_end_ns)}};
   info["clock"] = {{"cycle_counter", trace.clock.cycle_counter}, {"pair_width_ns", trace.clock.pair_width_ns}};
   info["counts"] = CountsJson(trace);
   info["firings"] = FiringsJson(trace);

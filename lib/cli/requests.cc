@@ -14,6 +14,7 @@
 #include "cli/files.h"
 #include "model/held.h"
 #include "model/host_language.h"
+#include "model/moment.h"
 #include "model/recorded.h"
 #include "model/request_text.h"
 #include "pitot/model/index.h"
@@ -187,11 +188,10 @@ std::string StagesText(const Trace& trace, const RequestRow& request) {
 
 void AddRow(const Trace& trace, const Row& row, bool has_gpu, size_t route_width, Lines* lines) {
   const RequestRow& request = *row.request;
-  const int64_t arrived_ns = request.begin_ns - trace.clock.monotonic_ns + trace.clock.realtime_ns;
   lines->Add(0, (row.has_fired ? "*" : " ") + PadLeft(Duration(row.latency_ns), 9) + PadLeft(QueueText(row), 11) +
                     (has_gpu ? PadLeft(GpuText(row), 11) : "") + "  " + PadRight(row.outcome, 11) + "  " +
                     PadRight(trace.strings[request.route], route_width) + "  " + RequestId(request.id) + "  " +
-                    (request.begin_known ? "" : "<") + base::TimeOfDay(arrived_ns));
+                    (request.begin_known ? "" : "<") + model::MomentText(trace, request.begin_ns));
   if (request.host_id != 0) lines->AddWrapped(12, "", std::string(trace.strings[request.host_id]));
   if (request.reason != 0) lines->AddWrapped(12, "", std::string(trace.strings[request.reason]));
   if (const std::string stages = StagesText(trace, request); !stages.empty()) lines->AddWrapped(12, "", stages);

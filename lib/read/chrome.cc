@@ -30,7 +30,7 @@ class ChromeReader final : public ChromeTarget {
     // JAX and others end a list with an empty object.
     if (phase == '\0') return ++unused_, !event.phase.empty() || event.name.empty();
     if (!IsKnown(phase)) return ++unused_, true;
-    if (!event.begin_ns) return false;
+    if (!event.begin_ns || (event.has_duration && !event.duration_ns)) return false;
     if (!builder_.IsInRange(*event.begin_ns)) return true;
     switch (phase) {
       case 'X':
@@ -70,22 +70,12 @@ class ChromeReader final : public ChromeTarget {
     MatchMarks();
     for (auto& [key, async] : asyncs_) MatchAsyncs(&async);
     builder_.Finish(!report_.complete);
-    report_.counts = {{"unused", unused_},
-                      {"arrows", arrows_},
-                      {"ends_without_begin", ends_},
-                      {"times_out_of_range", builder_.times_out_of_range()},
-                      {"durations_negative", builder_.durations_negative()}};
-    const auto add = [&](bool is_so, const std::string& what) {
-      if (is_so) report_.problems += (report_.problems.empty() ? "" : "; ") + what;
-    };
-    add(ends_ != 0, base::Plural(ends_, "end") + " had no begin");
-    add(builder_.times_out_of_range() != 0,
-        base::Plural(builder_.times_out_of_range(), "event") + " had a time before 0 or beyond 2^62 ns");
-    add(builder_.durations_negative() != 0,
-        base::Plural(builder_.durations_negative(), "event") + " had a negative duration, taken as 0");
-    add(has_overflow_,
-        "viztracer's buffer was full, and the oldest events are missing: record with a larger "
-        "tracer_entries");
+    report_.counts = {{"unused", unused_}, {"arrows", arrows_}, {"ends_without_begin", ends_}};
+    if (ends_ != 0) AddProblem(base::Plural(ends_, "end") + " had no begin", &report_);
+    builder_.ReportTimes(&report_);
+    if (has_overflow_)
+      AddProblem("viztracer's buffer was full, and the oldest events are missing: record with a larger tracer_entries",
+                 &report_);
   }
 
  private:
@@ -274,9 +264,7 @@ class ChromeReader final : public ChromeTarget {
   bool has_overflow_ = false;
 };
 
-bool IsChrome(const Head& head) {
-  return head.json.events != 0 || head.json.is_cut || (head.json.has_events && !head.is_whole && head.json.values == 0);
-}
+bool IsChrome(const Head& head) { return head.json.events != 0 || head.IsCutJson(); }
 
 Status ReadChrome(const Input& input, model::Trace* trace, TraceReport* report) {
   ChromeReader reader(trace, report);

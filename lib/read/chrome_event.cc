@@ -77,6 +77,7 @@ void ReadChromeEvent(od::document& document, ChromeEvent* event) {
     } else if (key == "ts") {
       event->begin_ns = ParseDecimal(value.raw_json_token(), 3);
     } else if (key == "dur") {
+      event->has_duration = true;
       event->duration_ns = ParseDecimal(value.raw_json_token(), 3);
       if (event->duration_ns == model::kOpen) --*event->duration_ns;  // any negative one will do
     } else if (key == "id" || key == "id2") {

@@ -27,6 +27,7 @@ struct ChromeEvent {
   ChromeValue pid, tid, id, scope;  // `id` is that of the process or of all: see is_local_id
   bool is_local_id = false;
   std::optional<int64_t> begin_ns, duration_ns;
+  bool has_duration = false;  // maybe one that is not a number
   std::vector<ChromeValue> args;
 
   const ChromeValue* Find(std::string_view key) const;

@@ -6,6 +6,7 @@
 
 #include "base/columns.h"
 #include "read/event_splitter.h"
+#include "read/format.h"
 
 namespace pitot::read {
 
@@ -20,7 +21,10 @@ Status ReadChromeFile(const Input& input, ChromeTarget* target, TraceReport* rep
   Piece piece;
   while ((piece = splitter.Next()) < Piece::kEnd) {
     was_too_deep |= piece == Piece::kTooDeep || piece == Piece::kTooDeepMember;
-    documents += piece == Piece::kDocument;
+    if (piece == Piece::kDocument) {
+      ++documents;
+      target->BeginDocument();
+    }
     if (piece == Piece::kMember) target->TakeMember(splitter.key(), splitter.text(), &decoder);
     if (piece != Piece::kEvent && piece != Piece::kTooDeep && piece != Piece::kBroken) continue;
     ++report->events;
@@ -32,10 +36,8 @@ Status ReadChromeFile(const Input& input, ChromeTarget* target, TraceReport* rep
   const bool is_whole = piece == Piece::kEnd || is_unfinished_list;
   report->complete = is_whole && report->events_bad == 0 && !was_too_deep;
   if (decoder.repaired() != 0)
-    report->problems = base::Plural(decoder.repaired(), "event") + " had text that is not UTF-8";
-  if (documents > 1)
-    report->problems += (report->problems.empty() ? "" : "; ") + base::Count(documents) +
-                        " documents were read: it goes on after its end";
+    AddProblem(base::Plural(decoder.repaired(), "event") + " had text that is not UTF-8", report);
+  if (documents > 1) AddProblem(base::Count(documents) + " documents were read: it goes on after its end", report);
   const StatusCode code = source->status().code();
   if (code != StatusCode::kOk && code != StatusCode::kDataLoss) return source->status();
   if (!splitter.has_events()) return Status(StatusCode::kInvalidArgument, "it has no traceEvents");

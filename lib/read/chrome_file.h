@@ -17,6 +17,8 @@ namespace pitot::read {
 class ChromeTarget {
  public:
   virtual ~ChromeTarget() = default;
+  // Another document follows in the file.
+  virtual void BeginDocument() {}
   // False for an event that is incomplete for its kind.
   virtual bool Take(const ChromeEvent& event) = 0;
   // A member next to the events: `json` is its value.

@@ -23,7 +23,15 @@ struct Head {
   bool is_gzip = false;
   bool is_whole = false;  // it is the whole content
   JsonHead json;
+
+  // Whether it is JSON that goes on before its first event ends.
+  bool IsCutJson() const { return json.is_json && json.values == 0 && !is_whole; }
 };
+
+// Adds to what is wrong with a file, for people.
+inline void AddProblem(const std::string& problem, TraceReport* report) {
+  report->problems += (report->problems.empty() ? "" : "; ") + problem;
+}
 
 struct Format {
   const char* id;      // TraceReport::format

@@ -56,7 +56,7 @@ class JaxReader final : public ChromeTarget {
     const TraceBuilder::Span span = {*event.begin_ns, *event.duration_ns};
     const auto plane = planes_.find(key.first);
     if (plane != planes_.end() && BeginsWith(plane->second, kDevicePrefix)) {
-      TakeOnDevice(event, span, plane->second, lines_[key]);
+      TakeOnDevice(event, span, *plane, lines_[key]);
     } else {
       TakeOnHost(event, span, builder_.Thread(key.first, key.second));
     }
@@ -65,16 +65,20 @@ class JaxReader final : public ChromeTarget {
 
   void TakeMember(std::string_view, std::string_view, ChromeDecoder*) override {}
 
+  // Its planes have names of their own.
+  void BeginDocument() override {
+    planes_.clear();
+    lines_.clear();
+    with_streams_.clear();
+  }
+
   void Finish() {
     builder_.Finish(!report_.complete);
     // A plane is not a process.
     trace_.pid = 0;
     trace_.process_name = 0;
-    report_.counts = {{"unused", unused_},
-                      {"derived", derived_},
-                      {"gpu", gpu_},
-                      {"times_out_of_range", builder_.times_out_of_range()},
-                      {"durations_negative", builder_.durations_negative()}};
+    report_.counts = {{"unused", unused_}, {"derived", derived_}, {"gpu", gpu_}};
+    builder_.ReportTimes(&report_);
     if (gpu_ == 0) report_.lacks.push_back("GPU work (the file has no stream of a device)");
   }
 
@@ -89,7 +93,7 @@ class JaxReader final : public ChromeTarget {
       const std::pair key(process, builder_.Number(event.tid));
       lines_[key] = name;
       builder_.NameThread(key.first, key.second, name);
-      if (BeginsWith(name, kStreamPrefix)) with_streams_.insert(planes_[process]);
+      if (BeginsWith(name, kStreamPrefix)) with_streams_.insert(process);
     } else {
       ++unused_;  // the order of lines
     }
@@ -122,10 +126,11 @@ class JaxReader final : public ChromeTarget {
 
   // Lines without a stream repeat its work by operation, module and step. Where there are no streams, as on TPUs, the
   // operations are the work.
-  void TakeOnDevice(const ChromeEvent& event, const TraceBuilder::Span& span, const std::string& plane,
-                    const std::string& line) {
+  void TakeOnDevice(const ChromeEvent& event, const TraceBuilder::Span& span,
+                    const std::pair<const int64_t, std::string>& process_and_plane, const std::string& line) {
+    const auto& [process, plane] = process_and_plane;
     const bool is_stream = BeginsWith(line, kStreamPrefix);
-    if (!is_stream && (line != "XLA Ops" || with_streams_.count(plane) != 0)) {
+    if (!is_stream && (line != "XLA Ops" || with_streams_.count(process) != 0)) {
       ++derived_;
       return;
     }
@@ -173,7 +178,7 @@ class JaxReader final : public ChromeTarget {
   TraceReport& report_;
   std::map<int64_t, std::string> planes_;                     // by process
   std::map<std::pair<int64_t, int64_t>, std::string> lines_;  // by process and thread
-  std::set<std::string> with_streams_;                        // devices
+  std::set<int64_t> with_streams_;                            // processes
   uint64_t unused_ = 0, derived_ = 0, gpu_ = 0;
 };
 
@@ -198,7 +203,9 @@ const Format kJaxFormat = {"jax",
                            "JAX's profiler",
                            "profile while the program works, and block_until_ready() before the end",
                            {"requests and batches", "the date", "sizes of inputs"},
-                           {{"kernel", "profile a program that runs on a GPU or TPU"},
+                           {{"op", "profile a program while it runs a function under jax.jit"},
+                            {"kernel", "profile a program that runs on a GPU or TPU"},
+                            {"call", "profile a program that runs on a GPU"},
                             {"scope", "name them with jax.profiler.TraceAnnotation"},
                             {"layer", "name them with jax.named_scope"}},
                            IsJax,

@@ -30,6 +30,28 @@ void TakeEvent(const ChromeEvent& event, JsonHead* head) {
   head->processes.emplace(event.Text("name"));
 }
 
+JsonHead LookAtAll(std::string_view bytes) {
+  JsonHead head;
+  const auto source = FromMemory(bytes.data(), bytes.size());
+  EventSplitter splitter(source.get());
+  ChromeDecoder decoder;
+  ChromeEvent event;
+  EventSplitter::Piece piece;
+  while ((piece = splitter.Next()) < EventSplitter::Piece::kEnd) {
+    if (piece == EventSplitter::Piece::kMember && head.members.size() < kLookedAtNames)
+      head.members.emplace(splitter.key());
+    head.values += piece == EventSplitter::Piece::kEvent || piece == EventSplitter::Piece::kTooDeep;
+    if (piece == EventSplitter::Piece::kEvent && decoder.Event(splitter.text(), splitter.capacity(), &event))
+      TakeEvent(event, &head);
+  }
+  head.is_json = true;
+  head.has_events = splitter.has_events();
+  head.is_cut = piece == EventSplitter::Piece::kCut;
+  if (!head.has_events) head.members.emplace(splitter.key());  // the member that reaches beyond that part
+  head.is_bare = splitter.is_bare_list();
+  return head;
+}
+
 }  // namespace
 
 bool JsonHead::HasProcess(std::string_view prefix) const {
@@ -38,27 +60,9 @@ bool JsonHead::HasProcess(std::string_view prefix) const {
 }
 
 JsonHead LookAtJson(std::string_view bytes) {
-  JsonHead head;
-  head.is_json = BeginsLikeJson(bytes);
-  if (!head.is_json) return head;
-  const bool is_all = bytes.size() <= kLookedAtBytes;
-  bytes = bytes.substr(0, kLookedAtBytes);
-  const auto source = FromMemory(bytes.data(), bytes.size());
-  EventSplitter splitter(source.get());
-  ChromeDecoder decoder;
-  ChromeEvent event;
-  for (EventSplitter::Piece piece; (piece = splitter.Next()) < EventSplitter::Piece::kEnd;) {
-    if (piece == EventSplitter::Piece::kMember && head.members.size() < kLookedAtNames)
-      head.members.emplace(splitter.key());
-    head.values += piece == EventSplitter::Piece::kEvent || piece == EventSplitter::Piece::kTooDeep;
-    if (piece == EventSplitter::Piece::kEvent && decoder.Event(splitter.text(), splitter.capacity(), &event))
-      TakeEvent(event, &head);
-  }
-  head.has_events = splitter.has_events();
-  head.is_cut = !is_all && !head.has_events;
-  if (head.is_cut) head.members.emplace(splitter.key());  // the member that reaches beyond that part
-  head.is_bare = splitter.is_bare_list();
-  return head;
+  if (!BeginsLikeJson(bytes)) return {};
+  const JsonHead head = LookAtAll(bytes.substr(0, kLookedAtBytes));
+  return head.events == 0 && bytes.size() > kLookedAtBytes ? LookAtAll(bytes) : head;
 }
 
 }  // namespace pitot::read

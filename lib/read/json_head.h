@@ -17,7 +17,7 @@ struct JsonHead {
   bool is_json = false;           // begins like an object or a list
   bool has_events = false;        // a list of events has begun: "traceEvents", or one without an object around it
   bool is_bare = false;           // without an object around it
-  bool is_cut = false;            // the part that is looked at ends before the events begin
+  bool is_cut = false;            // it ends before its list of events does
   uint64_t values = 0;            // members of that list
   uint64_t events = 0;            // those with a phase
   std::set<std::string> members;  // next to the events
@@ -30,7 +30,7 @@ struct JsonHead {
   bool HasProcess(std::string_view prefix) const;
 };
 
-// `bytes` is the beginning of a text, or all of it. Only the first 256 KiB are looked at.
+// `bytes` is the beginning of a text, or all of it. The first 256 KiB are looked at; all bytes if no event ends there.
 JsonHead LookAtJson(std::string_view bytes);
 
 }  // namespace pitot::read

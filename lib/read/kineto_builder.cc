@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
-#include <numeric>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "base/columns.h"
@@ -14,6 +12,8 @@
 #include "read/decimal.h"
 #include "read/kineto_names.h"
 #include "read/missing_work.h"
+#include "read/row_order.h"
+#include "read/texts.h"
 
 namespace pitot::read {
 
@@ -23,10 +23,10 @@ using model::StringId;
 
 namespace {
 
-constexpr size_t kMostAttributes = 100, kMostAttributeBytes = 1000;
 constexpr size_t kMostThreadNames = 1 << 20;
 constexpr size_t kMostShapeBytes = 16 << 10;
-constexpr int64_t kNoProcess = -1;  // of waits that Intel's tools record
+constexpr int64_t kNoProcess = -1;                           // of waits that Intel's tools record
+constexpr int64_t kFirstDateNs = 1'000'000'000'000'000'000;  // in 2001: times before are of a clock without a date
 constexpr int64_t kHourNs = 3'600'000'000'000;
 constexpr size_t kMostUnknownKinds = 5;
 constexpr size_t kMostLosses = 100;  // of records that were set aside; more become part of the first of their stream
@@ -42,18 +42,6 @@ std::string Compact(std::string_view json) {
   return compact;
 }
 
-// Puts columns into another order, in place: they are most of the memory of a large trace.
-template <class... T> void Reorder(std::vector<uint32_t> order, std::vector<T>*... columns) {
-  for (uint32_t first = 0; first < order.size(); ++first) {
-    if (order[first] == first) continue;
-    const std::tuple<T...> values((*columns)[first]...);
-    uint32_t to = first;
-    for (uint32_t from; (from = std::exchange(order[to], to)) != first; to = from)
-      (((*columns)[to] = (*columns)[from]), ...);
-    std::apply([&](const T&... value) { (((*columns)[to] = value), ...); }, values);
-  }
-}
-
 // Keeps these rows of columns, in ascending order.
 template <class... T> void Keep(const std::vector<uint32_t>& rows, std::vector<T>*... columns) {
   const auto keep = [&](auto* column) {
@@ -61,27 +49,6 @@ template <class... T> void Keep(const std::vector<uint32_t>& rows, std::vector<T
     column->resize(rows.size());
   };
   (keep(columns), ...);
-}
-
-// Rows by group, which is below `groups`, then by `is_before`; equal rows keep their order in the file. Empty if they
-// are sorted already. Files are mostly in order within a group.
-template <class IsBefore>
-std::vector<uint32_t> OrderOf(const std::vector<uint32_t>& group, size_t groups, const IsBefore& is_before) {
-  const auto size = static_cast<uint32_t>(group.size());
-  bool is_ordered = true;
-  for (uint32_t row = 1; row < size && is_ordered; ++row)
-    is_ordered = group[row - 1] != group[row] ? group[row - 1] < group[row] : !is_before(row, row - 1);
-  if (is_ordered) return {};
-  std::vector<uint32_t> next(groups + 1), order(size);
-  for (const uint32_t of : group) ++next[of + 1];
-  std::partial_sum(next.begin(), next.end(), next.begin());
-  for (uint32_t row = 0; row < size; ++row) order[next[group[row]]++] = row;
-  for (auto first = order.begin(), last = first; first != order.end(); first = last) {
-    last = order.begin() + next[group[*first]];
-    if (!std::is_sorted(first, last, is_before))
-      std::sort(first, last, [&](uint32_t a, uint32_t b) { return is_before(a, b) || (!is_before(b, a) && a < b); });
-  }
-  return order;
 }
 
 // The rows whose value `picks` picks.
@@ -138,9 +105,7 @@ void KinetoBuilder::Add(const KinetoEvent& event) {
   }
 }
 
-StringId KinetoBuilder::Intern(std::string_view text) {
-  return trace_.strings.Add(base::IsSaneText(text) ? text : std::string_view(base::SanitizeText(text)));
-}
+StringId KinetoBuilder::Intern(std::string_view text) { return read::Intern(text, &trace_); }
 
 int64_t KinetoBuilder::Number(const KinetoId& id) {
   if (id.text.empty()) return id.number;
@@ -403,13 +368,7 @@ void KinetoBuilder::AddThreadName(const KinetoEvent& event) {
 }
 
 void KinetoBuilder::AddAttribute(std::string_view key, std::string_view value) {
-  if (trace_.attributes.size() >= kMostAttributes) return;
-  const auto cut = [](std::string_view text) { return text.substr(0, kMostAttributeBytes); };
-  const model::Attribute attribute = {Intern(cut(key)), Intern(cut(value))};
-  const bool is_known = std::any_of(trace_.attributes.begin(), trace_.attributes.end(), [&](const auto& known) {
-    return known.key == attribute.key && known.value == attribute.value;
-  });
-  if (!is_known) trace_.attributes.push_back(attribute);
+  read::AddAttribute(key, value, &trace_);
 }
 
 void KinetoBuilder::LeaveOutTimeless() {
@@ -478,8 +437,10 @@ void KinetoBuilder::FindWindow() {
   trace_.window_end_ns = begin_ns <= end_ns ? end_ns : 0;
   // The pair relates Unix time to the trace's clock. It is of the end of the window, as in a snapshot.
   const int64_t most_ns = model::kMaxTimeNs - trace_.window_end_ns;
+  const int64_t unix_ns = trace_.window_end_ns + std::clamp<int64_t>(base_ns_, -trace_.window_end_ns, most_ns);
+  if (base_ns_ == 0 && unix_ns < kFirstDateNs) return;
   trace_.clock.monotonic_ns = trace_.window_end_ns;
-  trace_.clock.realtime_ns = trace_.window_end_ns + std::clamp<int64_t>(base_ns_, -trace_.window_end_ns, most_ns);
+  trace_.clock.realtime_ns = unix_ns;
 }
 
 void KinetoBuilder::NameThreads() {

@@ -4,14 +4,10 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "read/texts.h"
+
 namespace pitot::read {
 namespace {
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return lower;
-}
 
 // 'H' or 'D' for a kind of memory in the direction of a copy: "H", "D" (CUDA, ROCm); "M", "H", "D", "S" (Intel's PTI:
 // pageable, pinned, device, shared); "Host", "Device" (roctracer). 0 for others.
@@ -112,7 +108,7 @@ std::string CopyName(std::string_view name) {
   const std::string direction = DirectionOf(kind);
   const std::string_view from = name.substr(bracket + 1, arrow - bracket - 1);
   const std::string_view to = name.substr(arrow + kArrow.size(), name.size() - 1 - arrow - kArrow.size());
-  return (direction.empty() ? std::string(kind) : direction) + ", " + Lower(from) + " to " + Lower(to);
+  return (direction.empty() ? std::string(kind) : direction) + ", " + Lowered(from) + " to " + Lowered(to);
 }
 
 std::string WithoutAddresses(std::string_view name) {

@@ -6,6 +6,7 @@
 
 #include "base/columns.h"
 #include "base/text.h"
+#include "read/texts.h"
 
 namespace pitot::read {
 namespace {
@@ -51,12 +52,6 @@ constexpr KnownFile kKnownFiles[] = {
     {0, "\x80\x04"sv, "a Python pickle"},
 };
 
-std::string Lowered(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return lower;
-}
-
 // The content is unpacked, so that a database is a database in a gzip file, too.
 std::string SqliteName(std::string_view bytes) {
   const auto has = [&](std::string_view table) { return bytes.find(table) != std::string_view::npos; };
@@ -73,6 +68,7 @@ std::string JsonName(const JsonHead& json) {
     if (json.HasMember("rocprofiler-sdk-tool")) return "JSON of rocprofv3, not read by this version";
     return "JSON, but not a trace: it has no traceEvents";
   }
+  if (json.values == 0 && json.is_cut) return "a trace that ends before its first event does";
   if (json.values == 0) return "a trace without events, of no known tool: its traceEvents are empty. Record again";
   return "JSON, but not a trace: none of its " + base::Count(json.values) + " traceEvents has a phase (\"ph\")";
 }

@@ -63,12 +63,9 @@ class OnnxReader final : public ChromeTarget {
 
   void Finish() {
     builder_.Finish(!report_.complete);
-    report_.counts = {{"unused", unused_},
-                      {"nodes", nodes_},
-                      {"nodes_without_shapes", nodes_without_shapes_},
-                      {"kernels", kernels_},
-                      {"times_out_of_range", builder_.times_out_of_range()},
-                      {"durations_negative", builder_.durations_negative()}};
+    report_.counts = {
+        {"unused", unused_}, {"nodes", nodes_}, {"nodes_without_shapes", nodes_without_shapes_}, {"kernels", kernels_}};
+    builder_.ReportTimes(&report_);
     if (kernels_ == 0) report_.lacks.push_back("GPU work (a provider has to record it)");
     if (nodes_ != 0 && nodes_without_shapes_ == nodes_) report_.lacks.push_back("sizes of inputs (the file has none)");
   }
@@ -147,7 +144,10 @@ const Format kOnnxFormat = {"onnxruntime",
                             "ONNX Runtime",
                             "run the session between enable_profiling and end_profiling",
                             {"requests and batches", "the date", "the calls that launched GPU work"},
-                            {{"kernel", "use a provider that records its kernels, such as CUDAExecutionProvider"},
+                            {{"op", "run the session between enable_profiling and end_profiling"},
+                             {"scope", "run the session between enable_profiling and end_profiling"},
+                             {"shapes", "use a version of ONNX Runtime that writes input_type_shape"},
+                             {"kernel", "use a provider that records its kernels, such as CUDAExecutionProvider"},
                              {"layer", "an ONNX model has none"}},
                             IsOnnx,
                             ReadOnnx};

@@ -54,14 +54,22 @@ std::string WhyNothing(const Format& format, const Head& head, uint64_t events) 
          (categories.empty() ? "" : " (categories: " + categories + ")") + ": " + format.advice;
 }
 
+// A file that was converted before has the attributes of that reading. It lacks what the first file lacked, too.
 void NoteLacks(const TraceReport& report, model::Trace* trace) {
-  std::string lacks;
-  for (const std::string& lack : report.lacks) lacks += (lacks.empty() ? "" : "; ") + lack;
+  constexpr const char *kFormat = "format", *kLacks = "not_recorded";
+  std::string lacks(trace->AttributeOf(kLacks));
+  for (const std::string& lack : report.lacks) {
+    if (lacks.find(lack) == std::string::npos) lacks += (lacks.empty() ? "" : "; ") + lack;
+  }
+  std::erase_if(trace->attributes, [&](const model::Attribute& attribute) {
+    const std::string_view key = trace->strings[attribute.key];
+    return key == kFormat || key == kLacks;
+  });
   const auto add = [&](const char* key, const std::string& value) {
     if (!value.empty()) trace->attributes.push_back({trace->strings.Add(key), trace->strings.Add(value)});
   };
-  add("format", report.name + ", by " + report.tool);
-  add("not_recorded", lacks);
+  add(kFormat, report.name + ", by " + report.tool);
+  add(kLacks, lacks);
 }
 
 Status ReadAs(const Format& format, const Head& head, const Input& input, model::Trace* trace, TraceReport* report) {
@@ -94,7 +102,7 @@ Status ReadAny(const Input& input, model::Trace* trace, TraceReport* report) {
   const Status status = ReadAs(**format, head, input, trace, report);
   // The mark of a dump's chunk may be in any binary file, and large JSON without events is no trace.
   const bool is_trace =
-      *format == &kDumpFormat ? report->dump.version_major != 0 : report->events != 0 || !head.json.is_cut;
+      *format == &kDumpFormat ? report->dump.version_major != 0 : report->events != 0 || !head.IsCutJson();
   if (is_trace || status.code() != StatusCode::kInvalidArgument) return status;
   *report = TraceReport();
   return Status(StatusCode::kInvalidArgument, WhatItIs(head).c_str());

@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
-#include "base/text.h"
+#include "base/columns.h"
 #include "read/decimal.h"
+#include "read/format.h"
+#include "read/row_order.h"
+#include "read/texts.h"
 
 namespace pitot::read {
 
@@ -20,7 +22,6 @@ using model::StringId;
 namespace {
 
 constexpr size_t kNameBytes = 64 << 10, kArgs = 16, kArgBytes = 16 << 10;
-constexpr size_t kAttributes = 100, kAttributeBytes = 1000;
 
 std::string_view First(std::string_view text, size_t most) { return text.substr(0, most); }
 
@@ -33,30 +34,9 @@ ArgType TypeOf(const ChromeValue& arg) {
   return is_whole ? ArgType::kInt : ArgType::kDouble;
 }
 
-// The rows of a table sorted by `is_before`, equal ones in their order. Empty if they are sorted.
-template <class IsBefore> std::vector<uint32_t> SortedRows(size_t size, const IsBefore& is_before) {
-  std::vector<uint32_t> order(size);
-  std::iota(order.begin(), order.end(), 0u);
-  if (std::is_sorted(order.begin(), order.end(), is_before)) return {};
-  std::stable_sort(order.begin(), order.end(), is_before);
-  return order;
-}
-template <class... T> void Arrange(const std::vector<uint32_t>& order, std::vector<T>*... columns) {
-  if (order.empty()) return;
-  const auto gather = [&](auto* column) {
-    auto sorted = *column;
-    for (size_t row = 0; row < order.size(); ++row) sorted[row] = (*column)[order[row]];
-    column->swap(sorted);
-  };
-  (gather(columns), ...);
-}
-
 }  // namespace
 
-StringId TraceBuilder::Intern(std::string_view text) {
-  text = First(text, kNameBytes);
-  return trace_.strings.Add(base::IsSaneText(text) ? text : std::string_view(base::SanitizeText(text)));
-}
+StringId TraceBuilder::Intern(std::string_view text) { return read::Intern(First(text, kNameBytes), &trace_); }
 
 int64_t TraceBuilder::Number(const ChromeValue& id) {
   if (const auto number = id.Number()) return *number;
@@ -247,8 +227,7 @@ uint32_t TraceBuilder::Stream(uint32_t device, int64_t number, std::string_view 
 }
 
 void TraceBuilder::AddAttribute(std::string_view key, std::string_view value) {
-  if (trace_.attributes.size() >= kAttributes) return;
-  trace_.attributes.push_back({Intern(First(key, kAttributeBytes)), Intern(First(value, kAttributeBytes))});
+  read::AddAttribute(key, value, &trace_);
 }
 
 void TraceBuilder::Finish(bool is_damaged) {
@@ -263,6 +242,15 @@ void TraceBuilder::Finish(bool is_damaged) {
   NameCounters();
   if (is_damaged)
     trace_.losses.push_back({kNone, model::LossReason::kDamaged, trace_.window_begin_ns, trace_.window_end_ns, 0, 0});
+}
+
+void TraceBuilder::ReportTimes(TraceReport* report) const {
+  report->counts.emplace_back("times_out_of_range", times_out_of_range_);
+  report->counts.emplace_back("durations_negative", durations_negative_);
+  if (times_out_of_range_ != 0)
+    AddProblem(base::Plural(times_out_of_range_, "event") + " had a time before 0 or beyond 2^62 ns", report);
+  if (durations_negative_ != 0)
+    AddProblem(base::Plural(durations_negative_, "event") + " had a negative duration, taken as 0", report);
 }
 
 void TraceBuilder::FindWindow() {
@@ -318,12 +306,11 @@ void TraceBuilder::OrderEvents() {
   const auto length = [&](uint32_t row) {
     return events.duration_ns[row] == kOpen ? INT64_MAX : events.duration_ns[row];
   };
-  Arrange(SortedRows(events.size(),
-                     [&](uint32_t a, uint32_t b) {
-                       if (events.thread[a] != events.thread[b]) return events.thread[a] < events.thread[b];
-                       if (events.begin_ns[a] != events.begin_ns[b]) return events.begin_ns[a] < events.begin_ns[b];
-                       return length(a) > length(b);
-                     }),
+  Reorder(OrderOf(events.thread, trace_.threads.size(),
+                  [&](uint32_t a, uint32_t b) {
+                    return events.begin_ns[a] != events.begin_ns[b] ? events.begin_ns[a] < events.begin_ns[b]
+                                                                    : length(a) > length(b);
+                  }),
           &events.begin_ns, &events.duration_ns, &events.site, &events.thread, &events.args);
   for (uint32_t row = 0; row < events.size(); ++row) {
     model::ThreadRow& thread = trace_.threads[events.thread[row]];
@@ -333,11 +320,8 @@ void TraceBuilder::OrderEvents() {
 
 void TraceBuilder::OrderCalls() {
   model::CallColumns& calls = trace_.calls;
-  Arrange(SortedRows(calls.size(),
-                     [&](uint32_t a, uint32_t b) {
-                       return std::pair(calls.thread[a], calls.begin_ns[a]) <
-                              std::pair(calls.thread[b], calls.begin_ns[b]);
-                     }),
+  Reorder(OrderOf(calls.thread, trace_.threads.size(),
+                  [&](uint32_t a, uint32_t b) { return calls.begin_ns[a] < calls.begin_ns[b]; }),
           &calls.begin_ns, &calls.duration_ns, &calls.thread, &calls.name, &call_correlations_);
 }
 
@@ -351,10 +335,8 @@ void TraceBuilder::OrderGpu() {
     const auto found = correlation > 0 ? calls.find(correlation) : calls.end();
     gpu.call.push_back(found == calls.end() ? kNone : found->second);
   }
-  Arrange(SortedRows(gpu.size(),
-                     [&](uint32_t a, uint32_t b) {
-                       return std::pair(gpu.stream[a], gpu.begin_ns[a]) < std::pair(gpu.stream[b], gpu.begin_ns[b]);
-                     }),
+  Reorder(OrderOf(gpu.stream, trace_.streams.size(),
+                  [&](uint32_t a, uint32_t b) { return gpu.begin_ns[a] < gpu.begin_ns[b]; }),
           &gpu.begin_ns, &gpu.duration_ns, &gpu.kind, &gpu.stream, &gpu.name, &gpu.call, &gpu.shape, &gpu.bytes,
           &gpu.scope_path);
   for (uint32_t row = 0; row < gpu.size(); ++row) {

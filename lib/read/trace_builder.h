@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "pitot/model/trace.h"
+#include "pitot/read/trace.h"
 #include "read/chrome_event.h"
 
 namespace pitot::read {
@@ -76,8 +77,8 @@ class TraceBuilder {
   void SetUnixOffset(int64_t offset_ns) { unix_offset_ns_ = offset_ns, has_unix_offset_ = true; }
   void Finish(bool is_damaged);
 
-  uint64_t times_out_of_range() const { return times_out_of_range_; }
-  uint64_t durations_negative() const { return durations_negative_; }
+  // Adds to the report's problems and counts what was wrong with times.
+  void ReportTimes(TraceReport* report) const;
 
  private:
   struct Sample {

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "model/moment.h"
+#include "model/python_function.h"
 #include "model/request_text.h"
 #include "pitot/model/trace.h"
 #include "pitot/request.h"
@@ -62,7 +64,7 @@ class KinetoTrace {
   KinetoTrace(const Trace& trace, ByteSink* sink)
       : trace_(trace), out_(sink), gpu_(trace, &out_), tids_(serialize::ThreadIds(trace)) {
     for (const model::SiteRow& site : trace.sites) {
-      is_python_.push_back(EndsInPy(trace.strings[site.file]));
+      is_python_.push_back(model::IsPythonFunction(trace, site));
       for (uint32_t i = 0; i < site.arg_names.size(); ++i) {
         if (site.kind == SiteKind::kOperator && model::IsText(site.arg_types[i])) NoteInputs(site.arg_names[i]);
       }
@@ -87,7 +89,6 @@ class KinetoTrace {
   }
 
  private:
-  static bool EndsInPy(std::string_view file) { return file.size() > 3 && file.substr(file.size() - 3) == ".py"; }
   void NoteInputs(StringId name) {
     const std::string_view text = trace_.strings[name];
     if (text == "shapes") shapes_ = name;
@@ -100,7 +101,7 @@ class KinetoTrace {
     gpu_.WriteDevices();
     out_.Pair("displayTimeUnit", "ms");
     // Unix time at the origin of the trace's clock.
-    out_.Pair("baseTimeNanoseconds", trace_.clock.realtime_ns - trace_.clock.monotonic_ns);
+    if (model::HasDate(trace_)) out_.Pair("baseTimeNanoseconds", trace_.clock.realtime_ns - trace_.clock.monotonic_ns);
     for (const model::Attribute& attribute : trace_.attributes) {
       const std::string_view key = trace_.strings[attribute.key];
       constexpr std::string_view kOurs[] = {"schemaVersion", "deviceProperties", "displayTimeUnit",

@@ -160,6 +160,7 @@ class PerfettoWriter {
     for (const auto& [id, at_ns] : {std::pair<uint32_t, int64_t>{clock::kMonotonic, trace_.clock.monotonic_ns},
                                     {clock::kBoottime, trace_.clock.boottime_ns},
                                     {clock::kRealtime, trace_.clock.realtime_ns}}) {
+      if (at_ns == 0 && id != clock::kMonotonic) continue;  // not known
       const size_t entry = buffer.Open(clock::kClocks);
       buffer.Varint(clock::kClockId, id);
       buffer.Int(clock::kTimestamp, at_ns);

@@ -143,23 +143,30 @@ class PprofCount {
     }
     if (end_ns <= begin_ns) return;
     const bool is_nested = open_.empty() || (open_.back().is_nested && end_ns <= open_.back().end_ns);
-    const Stack stack = is_nested ? out_.Call(StackNow(), FrameOf(event)) : PprofWriter::kNoStack;
+    const Stack stack = is_nested ? NestedStack(FrameOf(event)) : PprofWriter::kNoStack;
     open_.push_back({end_ns, event, stack, is_nested});
     ends_.push(end_ns);
   }
 
+  // A scope within the open ones, which all nest. Below many of them it stands alone.
+  Stack NestedStack(Frame frame) {
+    if (open_.size() < kMostFrames) return out_.Call(StackNow(), frame);
+    return out_.Call(out_.Call(open_[kMostFrames - 1].stack, MoreScopes()), frame);
+  }
+  Frame MoreScopes() { return out_.FrameOf("(more scopes)"); }
+
   Stack StackNow() {
     if (open_.empty()) return PprofWriter::kNoStack;
     if (open_.back().is_nested) return open_.back().stack;
-    // Each begin and end makes a new stack, so it has the innermost scopes only.
-    constexpr size_t kMostFrames = 128;
+    // Each begin and end makes a new stack, so it has the innermost scopes only, and fewer once there are many stacks.
+    const size_t most = out_.stacks() < kMostStacks ? kMostFrames : 1;
     uint32_t events[kMostFrames];
     size_t count = 0;
     Stack stack = PprofWriter::kNoStack;
     for (size_t i = open_.size(); i-- > 0;) {
       if (open_[i].end_ns <= now_ns_) continue;
-      if (count == kMostFrames) {
-        stack = out_.Call(stack, out_.FrameOf("(more scopes)"));
+      if (count == most) {
+        stack = out_.Call(stack, MoreScopes());
         break;
       }
       events[count++] = open_[i].event;
@@ -306,6 +313,9 @@ class PprofCount {
   bool IsUnowned(uint32_t call) const {
     return call == kNone || (trace_.calls.request[call] == kNone && trace_.calls.batch[call] == kNone);
   }
+
+  static constexpr size_t kMostFrames = 128;        // of scopes in a stack
+  static constexpr size_t kMostStacks = 1'000'000;  // beyond, scopes that overlap without nesting have short ones
 
   const Trace& trace_;
   PprofWriter out_;

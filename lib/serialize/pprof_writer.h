@@ -43,6 +43,7 @@ class PprofWriter {
   Frame FrameOf(std::string_view name, std::string_view compiled = {}, std::string_view file = {}, uint32_t line = 0);
   // The stack with a frame called by the innermost one of `outer`.
   Stack Call(Stack outer, Frame frame);
+  size_t stacks() const { return entries_.size(); }
   void Add(Stack stack, const PprofOwner& owner, PprofValue value, int64_t ns);
   // Writes the rest.
   void Finish();

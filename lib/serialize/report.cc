@@ -19,6 +19,7 @@
 #include "base/quantile.h"
 #include "model/flatten.h"
 #include "model/missing_call.h"
+#include "model/moment.h"
 #include "model/recorded.h"
 #include "model/request_text.h"
 #include "pitot/model/index.h"
@@ -45,7 +46,6 @@ using base::PadLeft;
 using base::PadRight;
 using base::Plural;
 using base::RequestId;
-using base::TimeOfDay;
 using model::Intervals;
 using model::kNone;
 using model::kOpen;
@@ -221,8 +221,9 @@ class Writer {
     return row != kNone ? model::RequestName(trace_, row) : RequestId(request);
   }
   // False for an empty trace of other programs: it has neither time nor process, and no files next to it.
-  bool IsRecorded() const { return trace_.clock.realtime_ns != 0 || trace_.pid != 0; }
+  bool IsRecorded() const { return HasDate(trace_) || trace_.pid != 0; }
   int64_t Realtime(int64_t ns) const { return ns - trace_.clock.monotonic_ns + trace_.clock.realtime_ns; }
+  std::string At(int64_t ns) const { return model::MomentText(trace_, ns); }
   std::string Name(StringId id, const char* otherwise) const {
     return Str(id).empty() ? std::string(otherwise) : std::string(Str(id));
   }
@@ -315,14 +316,12 @@ class Writer {
     lines_.Blank();
     const int64_t at_ns = is_incident ? trace_.firings[0].at_ns : trace_.window_end_ns;
     if (IsRecorded()) {
-      const bool has_date = trace_.clock.realtime_ns != 0;
+      const bool has_date = HasDate(trace_);
       if (has_date) lines_.Add(2, "time       " + DateTime(Realtime(at_ns)));
       lines_.Add(2, "process    " + Name(trace_.process_name, "(unnamed)") +
                         Format(" (pid %lld)", static_cast<long long>(trace_.pid)));
       lines_.Add(2, "window     " + Duration(trace_.window_end_ns - trace_.window_begin_ns) +
-                        (has_date ? ", " + TimeOfDay(Realtime(trace_.window_begin_ns)) + " to " +
-                                        TimeOfDay(Realtime(trace_.window_end_ns))
-                                  : ""));
+                        (has_date ? ", " + At(trace_.window_begin_ns) + " to " + At(trace_.window_end_ns) : ""));
     }
     lines_.Add(2, "holds      " + Plural(trace_.events.size(), "event") + " of " +
                       Plural(trace_.threads.size(), "thread") + ", " + Plural(trace_.requests.size(), "request") +
@@ -395,7 +394,7 @@ class Writer {
   // "02:31:16.775  latency /classify  request 0000000000008f0c  (4 times)".
   std::string FiredText(const Fired& fired) const {
     const model::FiringRow& firing = *fired.first;
-    std::string text = TimeOfDay(Realtime(firing.at_ns)) + "  " + std::string(Str(firing.cause));
+    std::string text = At(firing.at_ns) + "  " + std::string(Str(firing.cause));
     if (firing.request_id != 0)
       text += "  request " + Cut(NameOf(firing.request_id), 40);
     else if (!IsHeadline(fired) && !Str(firing.detail).empty())
@@ -473,7 +472,7 @@ class Writer {
       if (fired.count > 1) text += " (and " + base::Plural(fired.count - 1, "more time") + ")";
       lines_.AddWrapped(3, "fired      ", text);
     }
-    std::string when = "arrived    " + TimeOfDay(Realtime(request.begin_ns));
+    std::string when = "arrived    " + At(request.begin_ns);
     if (!request.begin_known) when += " or before (its begin is not in the window)";
     if (request.begin_thread != kNone) when += " on " + ThreadName(request.begin_thread);
     if (request.end_thread != kNone) when += ", ended on " + ThreadName(request.end_thread);
@@ -1132,8 +1131,8 @@ class Writer {
     for (size_t i = 0; i < losses.size() && i < kMaxLosses; ++i) {
       const model::LossRow& loss = losses[i];
       lines_.Add(3, PadRight(loss.thread == kNone ? "(process)" : ThreadName(loss.thread), 22) + "  " +
-                        PadRight(model::LossReasonName(loss.reason), 20) + "  " + TimeOfDay(Realtime(loss.begin_ns)) +
-                        "  " + TimeOfDay(Realtime(loss.end_ns)) +
+                        PadRight(model::LossReasonName(loss.reason), 20) + "  " + PadLeft(At(loss.begin_ns), 12) +
+                        "  " + PadLeft(At(loss.end_ns), 12) +
                         PadLeft(loss.events == 0 ? "unknown" : Count(loss.events), 12) + " " +
                         During(loss.begin_ns, loss.end_ns));
     }

@@ -15,6 +15,7 @@
 #include "base/memory_option.h"
 #include "base/overhead_name.h"
 #include "model/host_language.h"
+#include "model/moment.h"
 #include "model/recorded.h"
 
 namespace pitot::report {
@@ -308,9 +309,7 @@ void GpuReport::Write(const During& during, Lines* lines) {
   Losses(during, lines);
 }
 
-std::string GpuReport::At(int64_t ns) const {
-  return base::TimeOfDay(ns - trace_.clock.monotonic_ns + trace_.clock.realtime_ns);
-}
+std::string GpuReport::At(int64_t ns) const { return model::MomentText(trace_, ns); }
 std::string GpuReport::StreamNumber(uint32_t stream) const {
   const model::StreamRow& row = trace_.streams[stream];
   std::string number = Format("%u (context %u)", row.stream, row.context);

@@ -2,9 +2,11 @@
 #include "pitot/serialize/xspace.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "model/enclosing.h"
@@ -80,6 +82,14 @@ class XSpaceWriter {
       batches[std::min<size_t>(trace_.batches[batch].thread, trace_.threads.size())].push_back(batch);
     const std::vector<std::vector<uint32_t>> lanes = LanesOfRequests();
     const std::vector<int64_t> ids = serialize::ThreadIds(trace_);
+    std::unordered_set<int64_t> taken(ids.begin(), ids.end());
+    const auto free_id = [&](int64_t id) {
+      while (!taken.insert(id).second) --id;
+      return id;
+    };
+    const int64_t unknown_id = free_id(0);
+    std::vector<int64_t> lane_ids(lanes.size(), -1);
+    for (int64_t& id : lane_ids) id = free_id(id);
     return plane.Write(&sink_, [&] {
       uint32_t call = 0;
       for (uint32_t thread = 0; thread <= trace_.threads.size(); ++thread) {
@@ -92,10 +102,10 @@ class XSpaceWriter {
           WriteThread(ids[thread], ThreadName(trace_, thread), rows, &plane);
         } else {
           rows.last_call = trace_.calls.size();
-          WriteThread(0, "(unknown thread)", rows, &plane);
+          WriteThread(unknown_id, "(unknown thread)", rows, &plane);
         }
       }
-      for (size_t lane = 0; lane < lanes.size(); ++lane) WriteLane(lane, lanes[lane], &plane);
+      for (size_t lane = 0; lane < lanes.size(); ++lane) WriteLane(lane_ids[lane], lanes[lane], &plane);
     });
   }
 
@@ -145,8 +155,8 @@ class XSpaceWriter {
     }
     return lanes;
   }
-  void WriteLane(size_t lane, const std::vector<uint32_t>& requests, XSpacePlane* plane) const {
-    plane->BeginLine(-1 - static_cast<int64_t>(lane), "requests", trace_.requests[requests[0]].begin_ns);
+  void WriteLane(int64_t id, const std::vector<uint32_t>& requests, XSpacePlane* plane) const {
+    plane->BeginLine(id, "requests", trace_.requests[requests[0]].begin_ns);
     for (const uint32_t row : requests) {
       const model::RequestRow& request = trace_.requests[row];
       WriteEvent({request.begin_ns, trace_.RequestEnd(request), row, HostEvent::kRequest}, plane);
@@ -198,7 +208,8 @@ class XSpaceWriter {
 
   bool WriteDevice(uint32_t device) {
     const int64_t ordinal = OrdinalOf(device);
-    XSpacePlane plane(1 + ordinal, "/device:GPU:" + std::to_string(ordinal), base_ns_);
+    const bool is_tpu = device != kNone && trace_.strings[trace_.devices[device].name].substr(0, 3) == "TPU";
+    XSpacePlane plane(1 + ordinal, (is_tpu ? "/device:TPU:" : "/device:GPU:") + std::to_string(ordinal), base_ns_);
     if (!vendor_.empty()) plane.PlaneStat("device_vendor", vendor_);
     if (device != kNone) {
       const model::DeviceRow& row = trace_.devices[device];
@@ -209,7 +220,9 @@ class XSpaceWriter {
       for (uint32_t stream = 0; stream < trace_.streams.size(); ++stream) {
         const model::StreamRow& row = trace_.streams[stream];
         if (row.device != device || row.event_count == 0) continue;
-        plane.BeginLine(lines_[stream], "Stream #" + std::to_string(row.stream), trace_.gpu.begin_ns[row.first_event]);
+        const std::string number = "Stream #" + std::to_string(row.stream);
+        const std::string_view name = is_tpu ? OrElse(trace_.strings[row.name], number) : number;
+        plane.BeginLine(lines_[stream], name, trace_.gpu.begin_ns[row.first_event]);
         for (uint32_t work = row.first_event; work < row.first_event + row.event_count; ++work) WriteWork(work, &plane);
         plane.EndLine();
       }
@@ -235,13 +248,15 @@ class XSpaceWriter {
     }
     return {};
   }
-  // By stream: its number; with its context if another one of the device has that, too.
+  // By stream: its number; with its context, or the next that is free, if another one of the device has that, too.
   static std::vector<int64_t> LinesOf(const Trace& trace) {
-    std::unordered_set<uint64_t> taken;
+    std::set<std::pair<uint32_t, int64_t>> taken;
     std::vector<int64_t> lines;
     for (const model::StreamRow& row : trace.streams) {
-      const bool is_first = taken.insert(uint64_t{row.device} << 32 | row.stream).second;
-      lines.push_back(is_first ? row.stream : int64_t{row.context} << 32 | row.stream);
+      int64_t line = row.stream;
+      if (taken.count({row.device, line}) != 0) line |= int64_t{row.context & INT32_MAX} << 32;
+      while (!taken.emplace(row.device, line).second) ++line;
+      lines.push_back(line);
     }
     return lines;
   }
@@ -257,8 +272,7 @@ class XSpaceWriter {
       WriteContext(trace_.calls.request[call], trace_.calls.batch[call], plane);
     }
     if (gpu.shape[row] != kNone) plane->Stat("kernel_details", DetailsOf(row));
-    if (gpu.bytes[row] != 0)
-      plane->Stat("memcpy_details", "size:" + std::to_string(gpu.bytes[row]) + " dest:0 async:1");
+    if (gpu.bytes[row] != 0) plane->Stat("memcpy_details", "size:" + std::to_string(gpu.bytes[row]));
     if (gpu.graph[row] != 0) plane->Stat("cuda_graph_exec_id", uint64_t{gpu.graph[row]});
     if (gpu.node[row] != 0) plane->Stat("cuda_graph_node_id", uint64_t{gpu.node[row]});
     plane->EndEvent();

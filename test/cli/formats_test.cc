@@ -113,6 +113,56 @@ TEST_CASE("operators without sizes are answered with the advice of their own too
                       "ProfilerActivity.CUDA].\n") != std::string::npos);
 }
 
+TEST_CASE("a tool that records what a file lacks is not said to lack it", "[cli]") {
+  Folder folder;
+  folder.columns = "200";
+  folder.Write("jax.json", R"({"traceEvents":[{"ph":"M","pid":1,"name":"process_name","args":{"name":"/host:CPU"}},)"
+                           R"({"ph":"X","pid":1,"tid":1,"ts":1,"dur":2,"name":"a"},{}]})");
+  folder.Write("onnx.json", R"([{"cat":"Kernel","ph":"X","name":"a","pid":1,"tid":1,"ts":1,"dur":2,"args":{}},)"
+                            R"({"cat":"Node","ph":"X","name":"a_kernel_time","pid":1,"tid":1,"ts":1,"dur":2,)"
+                            R"("args":{"op_name":"Conv"}}])");
+
+  const auto answer = [&](const std::string& arguments) { return folder.Run("top --by " + arguments).err; };
+  CHECK(answer("op jax.json").find("profile a program while it runs a function under jax.jit.") != std::string::npos);
+  CHECK(answer("call jax.json").find("profile a program that runs on a GPU.") != std::string::npos);
+  CHECK(answer("op --group-by-shape onnx.json").find("a version of ONNX Runtime that writes input_type_shape.") !=
+        std::string::npos);
+  folder.Write("onnx.json",
+               R"([{"cat":"Session","ph":"X","name":"model_run","pid":1,"tid":1,"ts":1,"dur":2,"args":{}}])");
+  CHECK(answer("op onnx.json").find("run the session between enable_profiling and end_profiling.") !=
+        std::string::npos);
+}
+
+TEST_CASE("a file that was converted and read again has each attribute once, and no date that was not recorded",
+          "[cli]") {
+  const Folder folder;
+  CopyInto(folder, "onnxruntime.json");
+  for (const std::string& arguments : {std::string("onnxruntime.json -o 1.json"), std::string("1.json -o 2.json")})
+    REQUIRE(folder.Run("convert --to kineto " + arguments).exit_code == 0);
+
+  const Result info = folder.Run("info 2.json");
+  const auto count = [&](const std::string& text) {
+    size_t found = 0;
+    for (size_t at = 0; (at = info.out.find(text, at)) != std::string::npos; at += text.size()) ++found;
+    return found;
+  };
+  CHECK(count("\nformat  ") == 2);  // a line of the head, and the attribute
+  CHECK(count("\nnot_recorded") == 1);
+  CHECK(count("requests and batches") == 2);
+  CHECK(info.out.find("the calls that launched GPU work") != std::string::npos);
+  CHECK(info.out.find("taken      (unknown)") != std::string::npos);
+  CHECK(json::parse(folder.Run("info --json 2.json").out)["window"]["begin_unix_ns"].is_null());
+}
+
+TEST_CASE("requests of a trace without a date arrived so long after its begin", "[cli]") {
+  const Folder folder;
+  folder.Write("a.json", R"([{"ph":"X","name":"a","pid":1,"tid":1,"ts":5,"dur":2},)"
+                         R"({"ph":"b","cat":"net","id":1,"name":"get","pid":1,"tid":1,"ts":1005},)"
+                         R"({"ph":"e","cat":"net","id":1,"name":"get","pid":1,"tid":1,"ts":2005}])");
+
+  CHECK(folder.Run("requests a.json").out.find("  +1.00 ms\n") != std::string::npos);
+}
+
 TEST_CASE("an unfinished list of Chrome's JSON is whole, and a cut one is damaged", "[cli]") {
   const Folder folder;
   const std::string list = R"([{"ph":"X","name":"a","pid":1,"tid":1,"ts":5,"dur":2},)";

@@ -41,6 +41,14 @@ TEST_CASE("a begin and its end become one span", "[chrome]") {
   CHECK(read.Events() == "outer 1000+3000, inner 2000+1000, open 5000+open");
 }
 
+TEST_CASE("a span whose duration is not a number is damaged, and one without a duration is open", "[chrome]") {
+  const Read read = Parse("[" + Event("X", "a", "1", R"(,"dur":"long")") + "," + Event("X", "b", "2") + "]");
+
+  CHECK(read.status.code() == StatusCode::kDataLoss);
+  CHECK(read.report.events_bad == 1);
+  CHECK(read.Events() == "b 2000+open");
+}
+
 TEST_CASE("begins and ends are matched by time, not by their order in the file", "[chrome]") {
   const Read read = Parse("[" + Event("E", "a", "9") + "," + Event("B", "a", "1") + "]");
   CHECK(read.Events() == "a 1000+8000");

@@ -116,6 +116,36 @@ TEST_CASE("an operation on a thread of the CPU is an operator, and an annotation
   CHECK(read.Name(read.trace.threads[0].name) == "python");
 }
 
+TEST_CASE("events at impossible times of a JAX trace are named", "[jax]") {
+  const Read read = ParseEvents(kHost + Event("701", "9", "a", "-1", "9") + Event("701", "9", "b", "1", "-2") +
+                                Event("701", "9", "c", "1", "2"));
+
+  CHECK(read.Events() == "c 1000+2000, b 1000+0");
+  CHECK(read.Count("times_out_of_range") == 1);
+  CHECK(read.report.problems ==
+        "1 event had a time before 0 or beyond 2^62 ns; 1 event had a negative duration, taken as 0");
+}
+
+TEST_CASE("a device's work is counted once if its lines are named before it", "[jax]") {
+  const Read read =
+      ParseEvents(Named("thread_name", "1", "20", "Stream #20(Compute)") + Named("thread_name", "1", "2", "XLA Ops") +
+                  Named("process_name", "1", "0", "/device:GPU:0") + Event("1", "20", "fusion_1", "110", "20") +
+                  Event("1", "2", "fusion.1", "110", "20"));
+
+  CHECK(read.trace.gpu.size() == 1);
+  CHECK(read.Count("derived") == 1);
+}
+
+TEST_CASE("a document after the end of a JAX trace has planes of its own", "[jax]") {
+  const std::string gpu = kGpu + Event("1", "20", "fusion_1", "110", "20") + Event("1", "2", "fusion.1", "110", "20");
+  const std::string tpu = Named("process_name", "1", "0", "/device:TPU:0") + Named("thread_name", "1", "2", "XLA Ops") +
+                          Event("1", "2", "fusion.2", "110", "20");
+  const Read read = Parse(R"({"traceEvents":[)" + gpu + R"({}]}{"traceEvents":[)" + tpu + "{}]}");
+
+  CHECK(read.trace.gpu.size() == 2);
+  CHECK(read.Count("derived") == 1);
+}
+
 TEST_CASE("a copy of 4 GiB and more has its bytes", "[jax]") {
   const Read read = ParseEvents(kGpu + Event("1", "20", "MemcpyH2D", "1", "9",
                                              R"("memcpy_details":"kind_src:pinned kind_dst:device size:8589934592")"));

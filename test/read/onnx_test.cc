@@ -77,6 +77,13 @@ TEST_CASE("a profile without sizes of inputs or GPU work says so", "[onnx]") {
   CHECK(lacks.find("GPU work (") != std::string::npos);
 }
 
+TEST_CASE("events at impossible times of a profile are named", "[onnx]") {
+  const Read read = Parse("[" + kRun + "," + Event("Session", "a", "-1", "2") + "]");
+
+  CHECK(read.Events() == "model_run 100000+50000");
+  CHECK(read.report.problems == "1 event had a time before 0 or beyond 2^62 ns");
+}
+
 TEST_CASE("a profile that was cut off gives its whole events", "[onnx]") {
   const Read read = Parse("[" + kRun + ",\n{\"cat\" : \"Node\",\"pid\" :7");
 

@@ -58,6 +58,20 @@ TEST_CASE("the content of a file decides on its reader", "[read]") {
   CHECK(Parse("\xef\xbb\xbf \n[" + kChromeEvent + "]").report.format == "chrome");
 }
 
+TEST_CASE("a trace whose first event is larger than 256 KiB is read", "[read]") {
+  const std::string large = R"({"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":5,"dur":2,"args":{"text":")" +
+                            std::string(300 << 10, 'x') + "\"}}";
+  for (const std::string& text : {R"({"traceEvents":[)" + large + "]}", "[{}," + large + "]"}) {
+    const Read read = Parse(text);
+    CHECK(read.status.message() == std::string());
+    CHECK(read.report.format == "kineto");
+    CHECK(read.trace.events.size() == 1);
+  }
+  const std::string after = R"({"first":")" + std::string(300 << 10, 'x') + R"(","traceEvents":[)";
+  CHECK(Parse(after + kOnnxEvent + "]}").report.format == "chrome");
+  CHECK(Parse(after + kJaxName + "," + kChromeEvent + "]}").report.format == "jax");
+}
+
 TEST_CASE("a dump is known by a chunk's mark, also where its beginning is damaged or all there is", "[read]") {
   std::string dump = incident::Serialize(*pitot::MakeDumpSerializer(), incident::MakeTrace());
   CHECK(Parse(dump).report.format == "dump");
@@ -117,6 +131,8 @@ TEST_CASE("a file of no known format is named", "[read]") {
 TEST_CASE("JSON without a readable event is refused with its reason", "[read]") {
   CHECK(WhyNot("{\"a\": 1}").find("it has no traceEvents") != std::string::npos);
   CHECK(WhyNot("{\"traceEvents\": []}").find("its traceEvents are empty") != std::string::npos);
+  CHECK(WhyNot("{\"traceEvents\": [{\"ph\":").find("a trace that ends before its first event does") !=
+        std::string::npos);
   CHECK(WhyNot("[]").find("it has no readable event") != std::string::npos);
   CHECK(WhyNot("[1,2]").find("it has no readable event") != std::string::npos);
   CHECK(WhyNot("[{\"name\":\"a\"}]").find("it has no readable event") != std::string::npos);

@@ -201,7 +201,7 @@ def compare_spans(files, differences, path):
     found = files.ask("otlp", path)
     differences.compare("unknown fields", [], found["unknown"])
     # Spans have Unix time, and the rows the time since the machine's start.
-    origin = min(row[2] for row in found["requests"]) - min(int(row[1]) for row in files.rows["request"])
+    origin = int(files.rows["clock"][0][0])
     differences.compare("requests", [(route, id_, int(ts) + origin, int(dur))
                                      for route, ts, dur, id_, _ in files.rows["request"] if int(dur) >= 0],
                         [tuple(row) for row in found["requests"]])

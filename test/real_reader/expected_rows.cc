@@ -237,6 +237,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s: %s\n", argv[1], status.message());
     return 1;
   }
+  // Unix time at the origin of the other rows' times.
+  std::printf("clock\t%" PRId64 "\n", trace.clock.realtime_ns - trace.clock.monotonic_ns);
   PrintThreads(trace);
   PrintRequests(trace);
   PrintBatches(trace);

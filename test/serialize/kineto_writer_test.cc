@@ -345,6 +345,32 @@ TEST_CASE("threads of two processes with the same tid have rows of their own", "
   CHECK(read.strings[read.threads[1].name] == "rank 1");
 }
 
+TEST_CASE("a trace without a date has none after it was written and read", "[kineto]") {
+  TraceMaker maker;
+  maker.trace.window_end_ns = 100;
+  maker.Event(maker.Thread("main"), maker.Site(SiteKind::kScope, "work"), 10, 50);
+  const Trace trace = maker.Finish();
+  KinetoReport report;
+
+  const Trace read = Reread(trace, &report);
+
+  CHECK(read.clock.realtime_ns == 0);
+  CHECK(ScopesOf(read) == ScopesOf(trace));
+}
+
+TEST_CASE("functions of Python stay functions of Python, also those that are built in", "[kineto]") {
+  const std::string text =
+      R"([{"ph":"X","cat":"python_function","name":"<built-in function len>","pid":1,"tid":1,"ts":5,"dur":2},)"
+      R"({"ph":"X","cat":"python_function","name":"a/b.py(12): step","pid":1,"tid":1,"ts":4,"dur":5},)"
+      R"({"ph":"X","cat":"user_annotation","name":"work","pid":1,"tid":1,"ts":3,"dur":9}])";
+  Trace trace;
+  KinetoReport report;
+  REQUIRE(ParseKineto(text.data(), text.size(), &trace, &report).ok());
+
+  CHECK(EventsOf(trace, "python_function").size() == 2);
+  CHECK(EventsOf(trace, "user_annotation").size() == 1);
+}
+
 TEST_CASE("calls have the category of their API", "[kineto]") {
   const std::map<std::string, std::string> categories = {{"cudaLaunchKernel", "cuda_runtime"},
                                                          {"cuLaunchKernel", "cuda_driver"},

@@ -181,6 +181,52 @@ TEST_CASE("of many scopes that overlap, a profile's stacks have the innermost on
   CHECK(sums.cumulative["host"]["(more scopes)"] > kScopes);
 }
 
+int FramesOf(const Profile& profile, int* most) {
+  int all = 0;
+  *most = 0;
+  for (const Sample& sample : profile.sample()) {
+    all += sample.location_id_size();
+    *most = std::max(*most, sample.location_id_size());
+  }
+  return all;
+}
+
+TEST_CASE("a scope that is nested deep is below the outermost ones in a profile, with its own time", "[pprof]") {
+  TraceMaker maker;
+  constexpr uint32_t kScopes = 2'000;
+  maker.trace.window_end_ns = 2 * kScopes;
+  const uint32_t thread = maker.Thread("worker");
+  for (uint32_t i = 0; i < kScopes; ++i)
+    maker.Event(thread, maker.Site(SiteKind::kScope, "scope " + std::to_string(i)), i, 2 * (kScopes - i));
+  const Trace trace = maker.Finish();
+
+  const Profile profile = Write(trace);
+
+  int most = 0;
+  FramesOf(profile, &most);
+  CHECK(most == 130);  // 128, "(more scopes)" and its own
+  Sums sums(profile);
+  CHECK(Text(sums.flat["host"]) ==
+        Text(ByName(TopOf(trace, TopBy::kScope), [](const auto& row) { return row.self_cpu_ns; })));
+  CHECK(sums.cumulative["host"]["scope 127"] == 2 * (kScopes - 127));
+  CHECK(sums.cumulative["host"]["(more scopes)"] == 2 * (kScopes - 128));
+}
+
+TEST_CASE("a profile of ever more scopes that overlap has stacks of bounded size in all", "[pprof]") {
+  TraceMaker maker;
+  constexpr uint32_t kScopes = 30'000;
+  maker.trace.window_end_ns = 2 * kScopes;
+  const uint32_t thread = maker.Thread("worker");
+  for (uint32_t i = 0; i < kScopes; ++i)
+    maker.Event(thread, maker.Site(SiteKind::kScope, "scope " + std::to_string(i)), i, kScopes);
+
+  const Profile profile = Write(maker.Finish());
+
+  int most = 0;
+  CHECK(FramesOf(profile, &most) < 1'200'000);
+  CHECK(Sums(profile).total["host"] == 2 * kScopes - 1);
+}
+
 TEST_CASE("a profile that cannot be written returns an error", "[pprof]") {
   StringSink sink(10);
   CHECK(MakePprofSerializer()->Serialize(SampleTrace(), sink).code() == StatusCode::kIoError);

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -86,7 +87,7 @@ TEST_CASE("a kernel in an XSpace has its launch, its call, and the scope around 
   CHECK(work[1].stats["kernel_details"] ==
         "regs:96 static_shared:1024 dynamic_shared:49152 grid:98,2,1 block:256,1,1 occ_pct:25");
   CHECK(work[1].stats["tf_op"] == "conv1");
-  CHECK(work[0].stats["memcpy_details"] == "size:602112 dest:0 async:1");
+  CHECK(work[0].stats["memcpy_details"] == "size:602112");
   bool has_call = false;
   for (const Found& event : host) {
     const auto id = event.stats.find("correlation_id");
@@ -142,6 +143,44 @@ TEST_CASE("lines of threads with the same tid have different ids in an XSpace", 
   CHECK(space.planes(0).lines(0).id() == 7);
   CHECK(space.planes(0).lines(1).id() == 2);
   CHECK(space.planes(0).lines(2).id() == 1);
+}
+
+TEST_CASE("lines of threads without a number and of requests have different ids in an XSpace", "[xspace]") {
+  TraceMaker maker;
+  maker.trace.window_end_ns = 100;
+  for (const char* const name : {"main", "worker"})
+    maker.Event(maker.Thread(name), maker.Site(SiteKind::kScope, "work"), 10, 50);
+  maker.trace.threads[0].tid = -2;  // as readers number texts
+  maker.trace.threads[1].tid = 0;
+  maker.Request(1, "/a", 10, 50);
+  maker.Request(2, "/b", 20, 50);
+  maker.Call(model::kNone, "cudaLaunchKernel", 5, 1);
+  maker.trace.streams = {{model::kNone, 0, 7, 0, 0, 0}, {model::kNone, 0, 7, 0, 0, 0}};
+  for (uint32_t stream = 0; stream < 2; ++stream)
+    maker.Gpu(stream, model::GpuKind::kKernel, "gemm", 10, 5, model::kNone);
+
+  const XSpace space = Write(maker.Finish());
+
+  REQUIRE(space.planes_size() == 2);
+  const int expected[] = {5, 2};
+  for (int plane = 0; plane < 2; ++plane) {
+    std::set<int64_t> ids;
+    for (const XLine& line : space.planes(plane).lines()) ids.insert(line.id());
+    CHECK(space.planes(plane).lines_size() == expected[plane]);
+    CHECK(ids.size() == static_cast<size_t>(expected[plane]));
+  }
+}
+
+TEST_CASE("a TPU is a TPU in an XSpace, and its lines keep their names", "[xspace]") {
+  TraceMaker maker;
+  maker.trace.devices.push_back({0, maker.String("TPU:0"), 0, 0, 0, 0, 0, 0});
+  maker.trace.streams.push_back({0, 0, 0, maker.String("XLA Ops"), 0, 0});
+  maker.Gpu(0, model::GpuKind::kKernel, "fusion.2", 10, 5, model::kNone);
+
+  const XSpace space = Write(maker.Finish());
+
+  CHECK(space.planes(1).name() == "/device:TPU:0");
+  CHECK(space.planes(1).lines(0).name() == "XLA Ops");
 }
 
 // The stats of planes of devices that are texts.

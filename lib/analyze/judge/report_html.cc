@@ -24,6 +24,7 @@
 #include "model/host_language.h"
 #include "model/kernel_name.h"
 #include "model/missing_call.h"
+#include "model/moment.h"
 #include "model/recorded.h"
 #include "model/request_text.h"
 #include "pitot/request.h"
@@ -169,7 +170,7 @@ class Page {
     std::string of = title;
     if (const std::string process = Text(trace_.process_name); !process.empty()) of += ", " + process;
     if (const std::string host = Attribute("host"); !host.empty()) of += " on " + host;
-    of += ", " + base::DateTime(trace_.clock.realtime_ns);
+    if (model::HasDate(trace_)) of += ", " + base::DateTime(trace_.clock.realtime_ns);
     P("soft", of);
   }
 

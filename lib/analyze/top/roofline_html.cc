@@ -11,6 +11,7 @@
 #include "analyze/top/namespace.h"
 #include "base/columns.h"
 #include "model/kernel_name.h"
+#include "model/moment.h"
 
 namespace pitot::top {
 namespace {
@@ -281,7 +282,8 @@ class Page {
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
         Escape(title) + "</title>\n<style>" + facts::kHtmlStyle + kStyle + "</style></head><body>\n<h1>" +
-        Escape(title) + "</h1>\n<p class=\"soft\">" + base::DateTime(trace_.clock.realtime_ns);
+        Escape(title) + "</h1>\n<p class=\"soft\">" +
+        (model::HasDate(trace_) ? base::DateTime(trace_.clock.realtime_ns) : "no date");
     for (uint32_t i = 0; i < table_.devices.size(); ++i) {
       const TopDevice& device = table_.devices[i];
       const auto is_here = [i](const TopRow& row) { return row.roof.device == i; };
