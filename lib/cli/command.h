@@ -41,6 +41,7 @@ void AddDoctor(CommandLine& line);
 void AddCounters(CommandLine& line);
 void AddHealth(CommandLine& line);
 void AddRun(CommandLine& line);
+void AddView(CommandLine& line);
 void AddWatch(CommandLine& line);
 
 }  // namespace pitot::cli

@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
     AddWhy(line);
     AddDiff(line);
     AddReport(line);
+    AddView(line);
     AddConvert(line);
     AddRecover(line);
     AddHealth(line);

@@ -343,6 +343,16 @@ PITOT_EXPORT std::string VerdictSentence(const BlameIndex& index, const RequestB
 // The verdict in one line: "waited 69.1 ms for lock "cache", held by request 0000000000008690 (/classify) (host_lock
 // +69.2 ms, 95 %)". Throws std::bad_alloc.
 PITOT_EXPORT std::string VerdictLine(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict);
+// The tree in words, each line after its parent, without the victim. Throws std::bad_alloc.
+struct TreeLine {
+  uint32_t node = 0;  // a place in Verdict::tree
+  size_t depth = 0;
+  int64_t tenths = 0;  // of a ms; those of children add up to their parent's
+  std::string text;
+  const char* category = "";  // of a part
+};
+PITOT_EXPORT std::vector<TreeLine> TreeLines(const BlameIndex& index, const RequestBlame& blame,
+                                             const Verdict& verdict);
 // The verdict for people. Words are wrapped at `columns`; rows of tables have at most 100. Throws std::bad_alloc.
 PITOT_EXPORT std::string VerdictText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict,
                                      size_t columns = 100);

@@ -61,7 +61,7 @@ class Neighbours {
     Lanes drawn;
     std::set<std::pair<uint32_t, uint32_t>> known;  // of batch or request, and thread
     size_t left_out = 0;
-    for (const verdict::TreeLine& line : verdict::TreeLines(of_.index, of_.blame, of_.verdict)) {
+    for (const TreeLine& line : TreeLines(of_.index, of_.blame, of_.verdict)) {
       const VerdictNode& node = of_.verdict.tree[line.node];
       if (!IsCulprit(node.kind) || !node.by.IsKnown() || node.by.request == of_.blame.request) continue;
       const uint32_t who = node.by.batch != kNone ? node.by.batch : node.by.request;

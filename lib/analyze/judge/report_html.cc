@@ -205,7 +205,7 @@ class Page {
 
   // What made it slow, from its wait down to the root. A child's bar is a part of its parent's.
   void WriteTree(const Verdict& v) {
-    const std::vector<verdict::TreeLine> lines = verdict::TreeLines(judgement_->index, judgement_->blame, v);
+    const std::vector<TreeLine> lines = TreeLines(judgement_->index, judgement_->blame, v);
     if (lines.empty()) return;
     H2("What made it slow");
     const std::vector<Range> ranges = Ranges(lines);
@@ -224,10 +224,10 @@ class Page {
     int64_t begin = 0, end = 0;  // tenths of a ms
   };
   // Children lie next to each other from the beginning of their parent's range on; shorter parts go back.
-  static std::vector<Range> Ranges(const std::vector<verdict::TreeLine>& lines) {
+  static std::vector<Range> Ranges(const std::vector<TreeLine>& lines) {
     std::vector<Range> ranges;
     std::vector<int64_t> next = {0};  // by depth
-    for (const verdict::TreeLine& line : lines) {
+    for (const TreeLine& line : lines) {
       next.resize(line.depth + 1);
       const int64_t from = next[line.depth], to = from + line.tenths;
       next[line.depth] = to;
@@ -236,7 +236,7 @@ class Page {
     }
     return ranges;
   }
-  void WriteNode(const Verdict& v, const verdict::TreeLine& line, const Range& range, int64_t most) {
+  void WriteNode(const Verdict& v, const TreeLine& line, const Range& range, int64_t most) {
     const VerdictNode& node = v.tree[line.node];
     const bool is_root = line.node == v.root.node, is_rest = node.kind == NodeKind::kRest;
     const auto at = [&](int64_t tenths) { return kWidth * static_cast<double>(tenths) / static_cast<double>(most); };

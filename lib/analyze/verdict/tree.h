@@ -23,15 +23,6 @@ void FindTree(const blame::Index& index, const RequestBlame& blame, Verdict* ver
 void FindStage(const blame::Index& index, const RequestBlame& blame, Verdict* verdict);
 
 // ---- tree_text.cc
-// The tree in words, each line after its parent, without the victim.
-struct TreeLine {
-  uint32_t node = 0;  // a place in Verdict::tree
-  size_t depth = 0;
-  int64_t tenths = 0;  // of a ms; those of children add up to their parent's
-  std::string text;
-  const char* category = "";  // of a part
-};
-std::vector<TreeLine> TreeLines(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict);
 // The stage and the tree, in whole lines; each may be "". The tree is, if no cause is a wait for somebody.
 std::string StageText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict, size_t columns);
 std::string TreeText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict, size_t columns);

@@ -386,10 +386,6 @@ class TreeTeller {
 
 }  // namespace
 
-std::vector<TreeLine> TreeLines(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict) {
-  return TreeTeller(index, blame, verdict).Lines();
-}
-
 std::string StageText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict, size_t columns) {
   base::Lines lines(columns);
   const std::string stage = TreeTeller(index, blame, verdict).StageText();
@@ -415,6 +411,10 @@ std::string TreeText(const BlameIndex& index, const RequestBlame& blame, const V
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+
+std::vector<TreeLine> TreeLines(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict) {
+  return verdict::TreeTeller(index, blame, verdict).Lines();
+}
 
 std::string VerdictSentence(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict) {
   if (index.data() == nullptr || blame.request >= index.data()->index.trace.requests.size()) return "";

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The data that the page of `pitot view` draws: traces as lanes of items, in columns.
+#ifndef PITOT_LIB_CLI_VIEW_DATA_H_
+#define PITOT_LIB_CLI_VIEW_DATA_H_
+
+#include <string>
+#include <vector>
+
+#include "pitot/analyze/judgement.h"
+#include "pitot/model/trace.h"
+
+namespace pitot::cli {
+
+struct ViewedFile {
+  std::string name;    // "incidents/0001/dump.pitot"
+  std::string format;  // "dump"
+  bool is_damaged = false;
+  model::Trace trace;
+  analyze::Judgement judgement;
+  bool is_judged = false;
+  std::string why_not;  // reason, if it is not
+};
+
+// The head as JSON after its size (4 bytes, the lowest first), then the columns. docs/reference/formats/view.md. Throws
+// std::bad_alloc.
+std::string ViewData(const std::vector<ViewedFile>& files);
+
+}  // namespace pitot::cli
+
+#endif  // PITOT_LIB_CLI_VIEW_DATA_H_

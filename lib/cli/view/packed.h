@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Numbers as bytes, and bytes as text: how the data of `pitot view` travels in its page.
+#ifndef PITOT_LIB_CLI_VIEW_PACKED_H_
+#define PITOT_LIB_CLI_VIEW_PACKED_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace pitot::cli {
+
+// A column: 7 bits of a number in each byte, the lowest first; the highest bit says that more follow.
+class Packed {
+ public:
+  void Add(uint64_t value) {
+    for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
+    bytes_ += static_cast<char>(value);
+  }
+  // Numbers near 0 are short, whatever their sign.
+  void AddSigned(int64_t value) { Add(static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63)); }
+  // 8 bytes, the lowest first.
+  void AddRaw(uint64_t value) {
+    for (int i = 0; i < 8; ++i, value >>= 8) bytes_ += static_cast<char>(value);
+  }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+// Deflates as zlib does (RFC 1950). Throws std::bad_alloc.
+std::string Deflated(std::string_view bytes);
+std::string Base64(std::string_view bytes);
+
+}  // namespace pitot::cli
+
+#endif  // PITOT_LIB_CLI_VIEW_PACKED_H_
