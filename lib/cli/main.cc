@@ -40,6 +40,7 @@ int main(int argc, char** argv) {
     AddDiff(line);
     AddReport(line);
     AddConvert(line);
+    AddQuery(line);
     AddRecover(line);
     AddHealth(line);
     AddWatch(line);
