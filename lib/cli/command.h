@@ -34,6 +34,7 @@ void AddTop(CommandLine& line);
 void AddWhy(CommandLine& line);
 void AddDiff(CommandLine& line);
 void AddConvert(CommandLine& line);
+void AddQuery(CommandLine& line);
 void AddRecover(CommandLine& line);
 void AddReport(CommandLine& line);
 void AddRoofline(CommandLine& line);

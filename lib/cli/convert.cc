@@ -14,6 +14,7 @@
 #include "cli/files.h"
 #include "cli/gzipped.h"
 #include "cli/otlp_verdict.h"
+#include "cli/table_files.h"
 #include "pitot/serialize/kineto.h"
 #include "pitot/serialize/perfetto.h"
 #include "pitot/serialize/pprof.h"
@@ -72,8 +73,8 @@ const char* MarksMissing(const model::Trace& trace) {
 struct Target {
   const char* name;
   const char* extension;
-  const char* open;  // what opens it
-  std::unique_ptr<Serializer> (*make)(bool is_compressed);
+  const char* open;                                         // what opens it
+  std::unique_ptr<Serializer> (*make)(bool is_compressed);  // null: a folder of tables
   const char* (*missing)(const model::Trace& trace);
   bool compresses_itself;  // otherwise --compress makes a .gz
 };
@@ -83,15 +84,33 @@ constexpr Target kTargets[] = {
      false},
     {"otlp", ".otlp.pb", "post it as application/x-protobuf to /v1/traces of an OTLP receiver", MakeOtlp,
      RequestsMissing, false},
+    {"parquet", ".tables", "query the tables in this folder with DuckDB, pandas or Spark", nullptr, AnythingMissing,
+     true},
     {"pprof", ".pb", "open it with `go tool pprof`", MakePprof, TimeMissing, false},
     {"xspace", ".xplane.pb", "put it into plugins/profile/RUN/ of a folder and open that with XProf", MakeXSpace,
      LinesMissing, false},
 };
 
+const Target& TargetOf(const std::string& name) {
+  return *std::find_if(std::begin(kTargets), std::end(kTargets),
+                       [&](const Target& known) { return known.name == name; });
+}
+
 struct ConvertOptions {
   std::string input, output, format = kTargets[0].name;
   bool compress = false;
 };
+
+int ConvertToTables(const model::Trace& trace, const ConvertOptions& options, const std::string& folder, int loaded) {
+  if (folder == "-") {
+    Complain("--to parquet writes a folder, not stdout. Name one with -o.");
+    return kUsage;
+  }
+  uint64_t bytes = 0;
+  if (const int written = WriteTableFolder(trace, folder, options.compress, &bytes); written != kDone) return written;
+  Print(absl::StrFormat("wrote %s/*.parquet (%d bytes); %s\n", folder, bytes, TargetOf("parquet").open));
+  return loaded;
+}
 
 int Convert(const ConvertOptions& options) {
   model::Trace trace;
@@ -99,8 +118,7 @@ int Convert(const ConvertOptions& options) {
   const int loaded = Load(options.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
 
-  const Target& target = *std::find_if(std::begin(kTargets), std::end(kTargets),
-                                       [&](const Target& known) { return known.name == options.format; });
+  const Target& target = TargetOf(options.format);
   if (const std::string missing = target.missing(trace); !missing.empty()) {
     Complain(absl::StrFormat("%s has no %s: no file for %s was written.", options.input, missing, options.format));
     return ExitCodeOf(loaded, kNothingFound);
@@ -109,6 +127,7 @@ int Convert(const ConvertOptions& options) {
   const std::string extension = target.extension + std::string(is_gzipped ? ".gz" : "");
   const std::string output = options.output.empty() ? WithExtension(options.input, extension) : options.output;
   if (!AreDifferentFiles(options.input, output)) return kUsage;
+  if (target.make == nullptr) return ConvertToTables(trace, options, output, loaded);
   std::unique_ptr<Serializer> serializer = target.make(options.compress);
   if (is_gzipped) serializer = MakeGzipped(std::move(serializer));
   uint64_t bytes = 0;
@@ -131,8 +150,9 @@ void AddConvert(CommandLine& line) {
   command.Add("dump", &options->input, kDumpHelp).Required();
   command.Add("--to", &options->format, "The format").OneOf(names).ShowDefault();
   command.AddFlag("--compress", &options->compress, "Compress the output, to about a quarter of the size");
-  command.Add("-o,--output", &options->output,
-              "Output file; - is stdout [the dump's name with the format's extension, as .pftrace]");
+  command.Add(
+      "-o,--output", &options->output,
+      "Output file, for parquet a folder; - is stdout [the dump's name with the format's extension, as .pftrace]");
   command.Footer(formats);
   command.Run([options] {
     options->input = DumpPath(options->input);

@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
     AddReport(line);
     AddView(line);
     AddConvert(line);
+    AddQuery(line);
     AddRecover(line);
     AddHealth(line);
     AddWatch(line);

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/duckdb.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/files.h"
+
+namespace pitot::cli {
+namespace {
+
+constexpr const char* kGetIt =
+    "Install it with `pip install duckdb-cli`, or from https://duckdb.org, and put it into PATH or name it with "
+    "--duckdb. "
+    "`pitot convert --to parquet` writes the same tables for other programs.";
+
+std::string Quoted(const std::string& text) { return "'" + absl::StrReplaceAll(text, {{"'", "''"}}) + "'"; }
+
+// The settings come first: nothing can be changed after .safe_mode.
+std::string ScriptOf(const DuckDb& database, const std::string& sql) {
+  std::string script = absl::StrFormat("SET memory_limit='%dMB';\nSET temp_directory=%s;\n", database.memory_mb,
+                                       Quoted(database.folder));
+  script += "SET autoinstall_known_extensions=false;\nSET autoload_known_extensions=false;\n";
+  for (const std::string& table : database.tables) {
+    const std::string file = database.folder + "/" + table + ".parquet";
+    absl::StrAppend(&script, "CREATE VIEW ", table, " AS SELECT * FROM read_parquet(", Quoted(file), ");\n");
+  }
+  absl::StrAppend(&script, "SET allowed_directories=[", Quoted(database.folder + "/"), "];\n.safe_mode\n", sql,
+                  "\n;\n");
+  return script;
+}
+
+// The file that is DuckDB's input; with SQL from the command line it is bounded.
+std::string WriteScript(const DuckDb& database, const std::string& sql) {
+  const std::string path = database.folder + "/query.sql";
+  std::ofstream(path) << ScriptOf(database, sql);
+  return path;
+}
+
+std::vector<std::string> ArgumentsOf(const DuckDb& database) {
+  std::vector<std::string> arguments = {database.program, "-init", "/dev/null", "-batch", "-bail"};
+  switch (database.layout) {
+    case Layout::kTable:
+      arguments.emplace_back("-box");
+      break;
+    case Layout::kCsv:
+      arguments.insert(arguments.end(), {"-csv", "-nullvalue", ""});
+      break;
+    case Layout::kJson:
+      arguments.emplace_back("-json");
+      break;
+  }
+  return arguments;
+}
+
+// Its environment: this one, with times in UTC.
+std::vector<std::string> UtcEnvironment() {
+  std::vector<std::string> environment = {"TZ=UTC"};
+  for (char** one = environ; *one != nullptr; ++one) {
+    if (std::string_view(*one).substr(0, 3) != "TZ=") environment.emplace_back(*one);
+  }
+  return environment;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Starts it with its output in `*output`. Returns 0 or the error.
+int StartDuckDb(const DuckDb& database, const std::string& script, pid_t* child, int* output) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return errno;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, script.c_str(), O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  std::vector<std::string> arguments = ArgumentsOf(database), environment = UtcEnvironment();
+  const int error = posix_spawnp(child, database.program.c_str(), &actions, nullptr, Pointers(arguments).data(),
+                                 Pointers(environment).data());
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  *output = ends[0];
+  if (error != 0) close(ends[0]);
+  return error;
+}
+
+// Passes the output on. Returns its number of lines.
+size_t Relay(int output) {
+  size_t lines = 0;
+  char buffer[16 << 10];
+  for (;;) {
+    const ssize_t size = read(output, buffer, sizeof buffer);
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) break;
+    lines += static_cast<size_t>(std::count(buffer, buffer + size, '\n'));
+    Print({buffer, static_cast<size_t>(size)});
+  }
+  close(output);
+  return lines;
+}
+
+// The lines of an answer without rows: a frame with the titles, the titles, or "[]".
+size_t LinesWithoutRows(Layout layout) { return layout == Layout::kTable ? 4 : layout == Layout::kCsv ? 1 : 0; }
+
+}  // namespace
+
+int Ask(const DuckDb& database, const std::string& sql) {
+  pid_t child = -1;
+  int output = -1, status = 0;
+  if (const int error = StartDuckDb(database, WriteScript(database, sql), &child, &output); error != 0) {
+    Complain(absl::StrFormat("cannot run DuckDB (%s): %s. %s", database.program, base::SystemText(error), kGetIt));
+    return kUnreadable;
+  }
+  void (*const before)(int) = signal(SIGINT, SIG_IGN);  // it ends DuckDB, and the folder is removed afterwards
+  const size_t lines = Relay(output);
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+  signal(SIGINT, before);
+  if (WIFSIGNALED(status)) {
+    Complain("DuckDB was ended by " + base::SignalText(WTERMSIG(status)) + ".");
+    return kUnreadable;
+  }
+  if (WEXITSTATUS(status) != 0) return kUsage;
+  return lines <= LinesWithoutRows(database.layout) ? kNothingFound : kDone;
+}
+
+}  // namespace pitot::cli
