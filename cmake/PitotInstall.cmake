@@ -43,12 +43,15 @@ get_property(pitot_modules GLOBAL PROPERTY PITOT_INSTALLED_MODULES)
 install(TARGETS ${pitot_modules} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 if(TARGET pitot_reader)
-  set(pitot_reader_headers)
+  set(pitot_headers_left_out)
 else()
-  set(pitot_reader_headers PATTERN read EXCLUDE)
+  set(pitot_headers_left_out PATTERN read EXCLUDE)
+endif()
+if(NOT TARGET pitot_sinks)
+  list(APPEND pitot_headers_left_out PATTERN sinks EXCLUDE)
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/pitot DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        FILES_MATCHING PATTERN "*.h" ${pitot_reader_headers})
+        FILES_MATCHING PATTERN "*.h" ${pitot_headers_left_out})
 
 # The packages for users of a component, and the components it is on, as lines of CMake.
 set(pitot_component_packages "")

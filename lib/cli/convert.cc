@@ -13,8 +13,8 @@
 #include "cli/command_line.h"
 #include "cli/files.h"
 #include "cli/gzipped.h"
-#include "cli/otlp_verdict.h"
 #include "cli/table_files.h"
+#include "pitot/analyze/otlp.h"
 #include "pitot/serialize/kineto.h"
 #include "pitot/serialize/perfetto.h"
 #include "pitot/serialize/pprof.h"
@@ -35,7 +35,7 @@ std::unique_ptr<Serializer> MakePerfetto(bool is_compressed) {
   return MakePerfettoSerializer(options);
 }
 std::unique_ptr<Serializer> MakeKineto(bool) { return MakeKinetoSerializer(); }
-std::unique_ptr<Serializer> MakeOtlp(bool) { return MakeJudgedOtlp(); }
+std::unique_ptr<Serializer> MakeOtlp(bool) { return MakeJudgedOtlpSerializer(); }
 std::unique_ptr<Serializer> MakePprof(bool) { return MakePprofSerializer(); }
 std::unique_ptr<Serializer> MakeXSpace(bool) { return MakeXSpaceSerializer(); }
 

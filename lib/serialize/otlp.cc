@@ -28,9 +28,10 @@ namespace span = serialize::otlp::span;
 
 class OtlpWriter {
  public:
-  OtlpWriter(const Trace& trace, const OtlpOptions& options, ByteSink* sink)
+  OtlpWriter(const Trace& trace, const OtlpOptions& options, std::string_view service_name, ByteSink* sink)
       : trace_(trace),
         options_(options),
+        service_name_(OrElse(service_name, trace.strings[trace.process_name])),
         index_(trace),
         out_(trace.clock.realtime_ns - trace.clock.monotonic_ns, sink),
         fired_(trace.requests.size()) {
@@ -50,7 +51,7 @@ class OtlpWriter {
 
  private:
   void WriteResource() {
-    out_.ResourceText("service.name", OrElse(trace_.strings[trace_.process_name], "unknown_service"));
+    out_.ResourceText("service.name", OrElse(service_name_, "unknown_service"));
     out_.ResourceInt("process.pid", trace_.pid);
     if (const std::string_view host = trace_.AttributeOf("host"); !host.empty()) out_.ResourceText("host.name", host);
     out_.Library("pitot", PITOT_VERSION_STRING);
@@ -188,6 +189,7 @@ class OtlpWriter {
 
   const Trace& trace_;
   const OtlpOptions& options_;
+  const std::string_view service_name_;
   const model::RequestIndex index_;
   OtlpSpans out_;
   std::vector<std::vector<uint32_t>> fired_;  // by request: its firings
@@ -195,17 +197,20 @@ class OtlpWriter {
 
 class OtlpSerializer final : public Serializer {
  public:
-  explicit OtlpSerializer(const OtlpOptions& options) : file_name_(options.file_name), options_(options) {}
+  explicit OtlpSerializer(const OtlpOptions& options)
+      : file_name_(options.file_name),
+        service_name_(options.service_name != nullptr ? options.service_name : ""),
+        options_(options) {}
   const char* FileName() const noexcept override { return file_name_.c_str(); }
   Status Serialize(const Trace& trace, ByteSink& sink) override {
     if (trace.clock.realtime_ns == 0)
       return Status(StatusCode::kInvalidArgument, "the trace has no date for its spans");
-    if (OtlpWriter(trace, options_, &sink).Write()) return Status();
+    if (OtlpWriter(trace, options_, service_name_, &sink).Write()) return Status();
     return Status(StatusCode::kIoError, "the spans could not be written");
   }
 
  private:
-  std::string file_name_;
+  std::string file_name_, service_name_;
   OtlpOptions options_;
 };
 

@@ -118,6 +118,8 @@ class Test:
                            "-DCONSUMER_COMPONENTS=" + ";".join(self.collectors))
         if glob.glob(os.path.join(prefix, "lib*", "**", "pitot-torch-targets.cmake"), recursive=True):
             self.build_and_run("find_package_torch", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=torch")
+        if glob.glob(os.path.join(prefix, "lib*", "**", "pitot-sinks-targets.cmake"), recursive=True):
+            self.build_and_run("find_package_sinks", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=sinks")
         self.check_missing_component(prefix)
         self.check_pkg_config(prefix, "pkg_config", False)
         self.check_pkg_config(prefix, "pkg_config_collectors", False, " ".join(f"pitot_{name}" for name in self.collectors), source="collectors.cc")
@@ -165,6 +167,7 @@ class Test:
         # Without a choice by the user, a part whose package is missing is left out with a message, and the libraries
         # are still built.
         for package, variable, absent in (("Protobuf", "PITOT_BUILD_READER", ("pitot_reader", "bin/pitot:")),
+                                          ("CURL", "PITOT_BUILD_SINKS", ("pitot_sinks",)),
                                           ("CLI11", "PITOT_BUILD_CLI", ("bin/pitot:",)),
                                           ("Catch2", "PITOT_BUILD_TESTS", ("ring_test",))):
             folder = os.path.join(self.arguments.work, f"without_{package}")

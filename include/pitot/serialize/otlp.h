@@ -33,16 +33,19 @@ struct OtlpVerdict {
 
 struct OtlpOptions {
   const char* file_name = "trace.otlp.pb";
+  // The resource's service.name; null: the process's name.
+  const char* service_name = nullptr;
   // Judges a request for which a trigger fired, by its row; false: there is no verdict. Null: none are written. This
-  // library does not judge; `pitot convert` asks pitot::analyze.
+  // library does not judge; pitot/analyze/otlp.h does.
   // Threads: that of Serialize. Lifetime: the context must outlive the serializer, the trace ends with Serialize. What
   // it throws leaves Serialize: a recorder catches it, and the file fails.
   bool (*judge)(void* context, const model::Trace& trace, uint32_t request, OtlpVerdict* verdict) = nullptr;
   void* judge_context = nullptr;
 };
 
+// Each call of the sink gets a whole message of some 256 KiB, so that they can also be sent one by one.
 // Threads: any. Errors: null if there is no memory. Serialize returns kInvalidArgument for a trace without a date.
-// Lifetime: the options are copied, file_name with its text.
+// Lifetime: the options are copied, with their texts.
 // Cost of Serialize: O(n log n) of requests, batches and hand-offs, and the judge's. 256 KiB of spans are in memory.
 PITOT_EXPORT std::unique_ptr<Serializer> MakeOtlpSerializer(const OtlpOptions& options = {}) noexcept;
 
