@@ -5,33 +5,21 @@
 // first byte is read as it is.
 #include <string.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 
-#include "fakes/string_sink.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/questions.h"
+#include "fuzz/writers.h"
 #include "pitot/analyze/analyze.h"
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
 #include "pitot/read/dump.h"
-#include "pitot/serialize/dump.h"
-#include "pitot/serialize/kineto.h"
-#include "pitot/serialize/otlp.h"
-#include "pitot/serialize/perfetto.h"
-#include "pitot/serialize/pprof.h"
-#include "pitot/serialize/xspace.h"
 #include "serialize/crc32c.h"
 #include "serialize/dump_format.h"
 
 namespace {
 
 using fuzz::Require;
-
-class NullSink final : public pitot::ByteSink {
- public:
-  bool Write(const void*, uint64_t) noexcept override { return true; }
-};
 
 uint32_t Load32(const std::string& bytes, size_t at) {
   uint32_t value;
@@ -82,16 +70,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Require(Analyze(trace, pitot::analyze::MakeCatalogue(), {}, &answers).ok(), "analyzing", "failed");
   for (const pitot::analyze::AnalyzerReport& analyzer : answers.analyzers)
     Require(analyzer.status.ok(), analyzer.name.c_str(), analyzer.status.message());
-  NullSink sink;
-  Require(pitot::MakePerfettoSerializer()->Serialize(trace, sink).ok(), "perfetto", "failed");
-  fakes::StringSink json;
-  Require(pitot::MakeKinetoSerializer()->Serialize(trace, json).ok(), "kineto", "failed");
-  Require(nlohmann::json::accept(json.bytes), "kineto", "wrote no JSON");
-  const bool has_date = trace.clock.realtime_ns != 0;
-  Require(pitot::MakeOtlpSerializer()->Serialize(trace, sink).ok() == has_date, "otlp", "failed");
-  Require(pitot::MakePprofSerializer()->Serialize(trace, sink).ok(), "pprof", "failed");
-  Require(pitot::MakeXSpaceSerializer()->Serialize(trace, sink).ok(), "xspace", "failed");
-  Require(pitot::MakeDumpSerializer()->Serialize(trace, sink).ok(), "dump", "failed");
+  fuzz::WriteAll(trace);
   return 0;
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Any bytes must read as a consistent trace or as an error. A trace must be fit for the indexes and for every analyzer,
-// in every way of counting.
+// in every way of counting, and for every writer.
 #include <string>
 
 #include "fuzz/fuzz.h"
 #include "fuzz/questions.h"
+#include "fuzz/writers.h"
 #include "peers/catalogue.h"
 #include "pitot/analyze/analyze.h"
 #include "pitot/model/index.h"
@@ -33,6 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const pitot::analyze::AnalyzerReport& analyzer : answers.analyzers)
       Require(analyzer.status.ok(), analyzer.name.c_str(), analyzer.status.message());
   }
+  fuzz::WriteAll(trace);
   return 0;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shared by the fuzzers of readers of other tools' traces. Any bytes must read as a consistent trace or as an error,
-// and a trace must be fit for every question.
+// and a trace must be fit for every question and every writer.
 #ifndef PITOT_TEST_FUZZ_READER_H_
 #define PITOT_TEST_FUZZ_READER_H_
 
@@ -9,6 +9,7 @@
 
 #include "fuzz/fuzz.h"
 #include "fuzz/questions.h"
+#include "fuzz/writers.h"
 #include "pitot/analyze/analyze.h"
 #include "pitot/model/index.h"
 #include "read/formats.h"
@@ -28,6 +29,7 @@ inline int CheckRead(const pitot::Status& status, const pitot::model::Trace& tra
   Require(analyzed.ok(), "analyzing", analyzed.message());
   for (const pitot::analyze::AnalyzerReport& analyzer : answers.analyzers)
     Require(analyzer.status.ok(), analyzer.name.c_str(), analyzer.status.message());
+  WriteAll(trace);
   return 0;
 }
 
