@@ -22,6 +22,9 @@ inline constexpr char kPreviousLife[] = "previous_life";
 // The same of a process that hangs.
 inline constexpr char kWedged[] = "wedged";
 
+// The attribute of both with the thread that crashed or hangs, and its place.
+inline constexpr char kIncidentThread[] = "incident.thread";
+
 // In the detail of a stalled scope, in front of its thread's number.
 inline constexpr char kOnThread[] = " on thread #";
 // That number; 0: there is none.

@@ -40,23 +40,25 @@ class Boxes {
   Boxes(const std::string& named, const std::string& memory) : path_(named), memory_(memory) {
     if (path_.empty() && getenv(kBoxes) != nullptr) path_ = getenv(kBoxes);
     if (!path_.empty()) return;
-    std::string name = absl::StrCat(memory_, "/", kPrefix, "XXXXXX");
-    if (mkdtemp(name.data()) == nullptr) {
-      Complain(absl::StrCat(name, ": ", base::SystemText(errno), "; name another folder by --dir"));
-      return;
+    constexpr int kTries = 100;
+    for (int i = 0; i < kTries && !is_own_; ++i) {
+      path_ = absl::StrCat(memory_, "/", kPrefix, "XXXXXX");
+      if (mkdtemp(path_.data()) == nullptr) {
+        Complain(absl::StrCat(path_, ": ", base::SystemText(errno), "; name another folder by --dir"));
+        break;
+      }
+      is_own_ = Lock();
     }
-    path_ = name;
-    is_own_ = true;
-    lock_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (lock_ >= 0) flock(lock_, LOCK_EX | LOCK_NB);
+    if (!is_own_) path_.clear();
   }
   ~Boxes() {
+    const int error = is_own_ && rmdir(path_.c_str()) != 0 ? errno : 0;
     if (lock_ >= 0) close(lock_);
-    if (!is_own_ || rmdir(path_.c_str()) == 0) return;
-    const bool is_used = errno == ENOTEMPTY || errno == EEXIST;
+    if (error == 0) return;
+    const bool is_used = error == ENOTEMPTY || error == EEXIST;
     Complain(is_used ? absl::StrCat(path_, " has the black box of a process that still runs, or of one without an ",
                                     "incident: see `pitot recover --post-mortem ", path_, "`")
-                     : absl::StrCat("cannot remove ", path_, ": ", base::SystemText(errno)));
+                     : absl::StrCat("cannot remove ", path_, ": ", base::SystemText(error)));
   }
   Boxes(const Boxes&) = delete;
   Boxes& operator=(const Boxes&) = delete;
@@ -85,6 +87,17 @@ class Boxes {
   }
 
  private:
+  // Locks the new folder. False: the look of another run has taken it before.
+  bool Lock() {
+    if (lock_ >= 0) close(lock_);
+    lock_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (lock_ < 0) return errno != ENOENT;
+    if (flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
+    struct stat locked {
+    }, named{};
+    return fstat(lock_, &locked) == 0 && lstat(path_.c_str(), &named) == 0 && locked.st_ino == named.st_ino;
+  }
+
   static constexpr char kPrefix[] = "pitot-run-";
   std::string path_;
   const std::string memory_;

@@ -40,7 +40,10 @@ int WatchBoxes(const WatchCommand& options) {
   const int64_t begin_ns = base::ClockNs(CLOCK_MONOTONIC);
   for (;;) {
     watching.Round();
-    if (options.once && base::ClockNs(CLOCK_MONOTONIC) - begin_ns >= kOnceNs) return watching.result();
+    if (options.once && base::ClockNs(CLOCK_MONOTONIC) - begin_ns >= kOnceNs) {
+      watching.End();
+      return watching.result();
+    }
     const int64_t sleep_ns = watching.SleepNs();
     const timespec sleep{sleep_ns / 1'000'000'000, sleep_ns % 1'000'000'000};
     if (sigtimedwait(&signals, nullptr, &sleep) > 0) return options.once ? watching.result() : kDone;
@@ -59,10 +62,9 @@ void AddWatch(CommandLine& line) {
   command.Footer(
       "A process is wedged if a request is stalled as for `pitot health`; if it is stopped or frozen for 1 s; or if it "
       "gives no sign of life for 1.5 s, or 5 s with nothing open. Each of these is reported once, until it goes on.\n"
-      "Exit codes with --once: 0 all is well; 1 an incident was written; 3 there is no such folder; 6 one could not be "
-      "written; see `pitot "
-      "--help` "
-      "for others.");
+      "Exit codes with --once: 0 all is well; 1 an incident was written; 3 the folder or a black box cannot be read, "
+      "for example because it belongs to another user; 6 an incident could not be written; see `pitot --help` for "
+      "others.");
   command.Run([options] { return WatchBoxes(*options); });
 }
 

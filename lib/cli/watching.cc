@@ -50,6 +50,15 @@ class Watching::Watched {
   }
   bool IsAlive() const { return box_->IsAlive() && !box_->IsTaken(); }
   bool IsSuspicious() const { return watch_.IsSuspicious(); }
+  // Whether a wedge has its incident. If not, it is looked for again later.
+  void NoteBegun(const session::Wedge& wedge) {
+    unwritten_ = wedge;
+    left_.Postpone();
+  }
+  void NoteWritten() {
+    unwritten_.reset();
+    left_ = Left();
+  }
   int64_t pid() const { return pid_; }
 
   std::optional<session::Wedge> Look() {
@@ -66,6 +75,7 @@ class Watching::Watched {
     look.silent_ns = health.silent_ns;
     look.is_ready = health.silent_ns > kQuietNs && pid_ != 0 && session::IsWatcherReady(pid_);
     look.now_ns = base::ClockNs(CLOCK_MONOTONIC);
+    if (unwritten_ && left_.IsDue()) watch_.Forget(*std::exchange(unwritten_, std::nullopt));
     return watch_.Note(look);
   }
 
@@ -74,6 +84,8 @@ class Watching::Watched {
   session::WedgeWatch watch_;
   session::HealthLimits limits_;
   int64_t pid_ = 0;
+  std::optional<session::Wedge> unwritten_;
+  Left left_;
 };
 
 Watching::Watching(const WatchOptions& options) : options_(options), own_oom_kills_(getpid()) {
@@ -101,24 +113,23 @@ void Watching::Round() {
     std::erase_if(oom_kills_, [&is_gone](const auto& kills) { return is_gone(kills.first); });
     std::erase_if(left_, [&is_gone](const auto& left) { return is_gone(left.first); });
     std::erase_if(broken_, [&is_gone](const auto& broken) { return is_gone(broken.first); });
-    const int64_t now_ns = base::ClockNs(CLOCK_MONOTONIC);
     for (const std::string& path : paths) {
       const auto left = left_.find(path);
-      const bool is_left = left != left_.end() && now_ns < left->second.again_ns;
+      const bool is_left = left != left_.end() && !left->second.IsDue();
       if (watched_.find(path) == watched_.end() && !is_left) attempt([&] { Meet(path); });
     }
     // All are looked at before the first incident is written, which may take seconds.
     struct Found {
       std::string path;
+      Watched* process;
       session::Wedge wedge;
-      int64_t pid;
     };
     std::vector<Found> wedged;
     for (const auto& [path, process] : watched_) {
       if (std::optional<session::Wedge> wedge = process->Look())
-        wedged.push_back({path, *std::move(wedge), process->pid()});
+        wedged.push_back({path, process.get(), *std::move(wedge)});
     }
-    for (const Found& found : wedged) attempt([&] { Write(found.path, found.wedge, found.pid); });
+    for (const Found& found : wedged) attempt([&] { Write(found.path, found.wedge, found.process); });
     Renew();
   });
   fflush(stdout);
@@ -150,7 +161,10 @@ void Watching::Meet(const std::string& path) {
       return;
     case FoundBox::Life::kDead:
       has_seen_boxes_ = true;
-      Note(RecoverBox(box.get(), EndOf(*box), {options_.output, options_.tell}, AfterIt::kRemove), path);
+      // A box whose incident cannot be written is left where it is.
+      if (const int written = RecoverBox(box.get(), EndOf(*box), {options_.output, options_.tell}, AfterIt::kRemove);
+          Note(written), written != kDone)
+        left_[path].Postpone();
       return;
     case FoundBox::Life::kEnded:
       has_seen_boxes_ = true;
@@ -163,21 +177,24 @@ void Watching::Meet(const std::string& path) {
   constexpr int kRounds = 8;
   if (++broken_[path] < kRounds) return;
   if (left_.find(path) == left_.end()) Complain(path + ": " + box->why());
-  Leave(path);
+  left_[path].Postpone();
 }
 
-void Watching::Leave(const std::string& path) {
+void Watching::Left::Postpone() {
   constexpr int64_t kFirstNs = 5'000 * kMs, kMostNs = 600'000 * kMs;
-  Left& left = left_[path];
-  left.pause_ns = left.pause_ns == 0 ? kFirstNs : std::min(2 * left.pause_ns, kMostNs);
-  left.again_ns = base::ClockNs(CLOCK_MONOTONIC) + left.pause_ns;
+  pause_ns_ = pause_ns_ == 0 ? kFirstNs : std::min(2 * pause_ns_, kMostNs);
+  again_ns_ = base::ClockNs(CLOCK_MONOTONIC) + pause_ns_;
 }
+bool Watching::Left::IsDue() const { return base::ClockNs(CLOCK_MONOTONIC) >= again_ns_; }
 
-void Watching::Write(const std::string& path, const session::Wedge& wedge, int64_t pid) {
+void Watching::Write(const std::string& path, const session::Wedge& wedge, Watched* process) {
   FoundBox box(path);
   if (box.Peek() != FoundBox::Life::kAlive) return;
+  process->NoteBegun(wedge);  // it may end without memory
   const WedgeQuestions ask{!options_.no_stacks, options_.nvml};
-  Note(WriteWedged(&box, wedge, pid, ask, {options_.output, options_.tell}), "");
+  const int written = WriteWedged(&box, wedge, process->pid(), ask, {options_.output, options_.tell});
+  if (written == kDone) process->NoteWritten();
+  Note(written);
 }
 
 session::SeenEnd Watching::EndOf(const FoundBox& box) const {
@@ -192,10 +209,17 @@ session::SeenEnd Watching::EndOf(const FoundBox& box) const {
   return end;
 }
 
-// A box whose incident cannot be written is left where it is.
-void Watching::Note(int written, const std::string& path) {
-  if (written != kDone && !path.empty()) Leave(path);
-  result_ = std::max<int>(result_, written == kDone ? kNothingFound : written);
+void Watching::Note(int written) { result_ = std::max<int>(result_, written == kDone ? kNothingFound : written); }
+
+void Watching::End() {
+  for (const std::string& path : session::BoxesIn(options_.boxes)) {
+    const auto broken = broken_.find(path);
+    if (broken == broken_.end() || broken->second < 2) continue;  // it is just being made
+    FoundBox box(path);
+    if (box.Peek() != FoundBox::Life::kBroken) continue;
+    if (left_.find(path) == left_.end()) Complain(path + ": " + box.why());
+    result_ = std::max<int>(result_, kUnreadable);
+  }
 }
 
 }  // namespace pitot::cli

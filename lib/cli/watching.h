@@ -38,13 +38,14 @@ class Watching {
   explicit Watching(const WatchOptions& options);
   ~Watching();
 
-  // Looks at all black boxes in the folder. What fails is complained of. The dead are tried again: after 5 s, then ever
-  // later.
+  // Looks at all black boxes in the folder. What fails is complained of, and tried again: after 5 s, then ever later.
   void Round();
   // Until the next round.
   int64_t SleepNs() const;
   // A child of this process has ended, as waitpid said. The next round finds its black box.
   void NoteEnd(int64_t pid, int status) { ends_[pid] = status; }
+  // After the last round, of a few: complains of all that could not be read.
+  void End();
   // Whether there ever was a black box of a process.
   bool HasSeenBoxes() const { return has_seen_boxes_; }
   // kDone; kNothingFound: an incident was written; or the exit code of one that could not be.
@@ -54,11 +55,10 @@ class Watching {
   class Watched;
 
   void Meet(const std::string& path);
-  void Write(const std::string& path, const session::Wedge& wedge, int64_t pid);
+  void Write(const std::string& path, const session::Wedge& wedge, Watched* process);
   void Renew();
   session::SeenEnd EndOf(const session::FoundBox& box) const;
-  void Note(int written, const std::string& path);
-  void Leave(const std::string& path);
+  void Note(int written);
 
   const WatchOptions& options_;
   session::OomKills own_oom_kills_;  // in this process's control group
@@ -68,9 +68,14 @@ class Watching {
   std::map<int64_t, int> ends_;                              // since the last round, by process
   std::map<std::string, int> broken_;                        // how often
   // Nothing could be done for them.
-  struct Left {
-    int64_t again_ns = 0;  // CLOCK_MONOTONIC: when it is tried again
-    int64_t pause_ns = 0;
+  class Left {
+   public:
+    void Postpone();
+    bool IsDue() const;
+
+   private:
+    int64_t again_ns_ = 0;  // CLOCK_MONOTONIC
+    int64_t pause_ns_ = 0;
   };
   std::map<std::string, Left> left_;
   bool has_seen_boxes_ = false;

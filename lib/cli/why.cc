@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/causes.h"
 #include "base/columns.h"
 #include "cli/command.h"
 #include "cli/command_line.h"
@@ -184,10 +185,18 @@ int ExitCodeOfFailure(const Status& failure) {
   return failure.code() == StatusCode::kNotFound ? kNothingFound : kUnreadable;
 }
 
+// The place of a process that crashed or hangs.
+std::string ThreadText(const Trace& trace) {
+  const std::string_view thread = trace.AttributeOf(base::kIncidentThread);
+  base::Lines lines(WrapWidth(base::kColumns));
+  if (!thread.empty()) lines.AddWrapped(0, "thread  ", thread);
+  return lines.text();
+}
+
 void PrintVerdict(const analyze::Judgement& judgement, const analyze::Asked& asked, const analyze::Baseline& baseline,
-                  bool may_lack_baseline) {
+                  bool may_lack_baseline, const Trace& trace) {
   const size_t columns = WrapWidth(base::kColumns);
-  Print(AskedText(judgement.index, asked, &judgement, "", columns) +
+  Print(AskedText(judgement.index, asked, &judgement, ThreadText(trace), columns) +
         baseline.scopes().Text(judgement.index, judgement.blame, judgement.verdict, columns));
   // Not part of the verdict, because that also opens reports.
   if (may_lack_baseline && judgement.verdict.level == analyze::Baseline::Level::kNone &&
@@ -207,6 +216,7 @@ int WhyOne(const WhyArguments& arguments, uint64_t id, Trace* dump) {
   if (status.ok()) status = Choose(trace, judgement.index, id, is_kept, &asked);
   if (!status.ok()) {
     const bool is_none = status.code() == StatusCode::kNotFound && trace.firings.empty();
+    if (!arguments.json) Print(ThreadText(trace));
     Complain(is_none ? "no request began and ended in " + arguments.input + kWithoutRequests : status.message());
     return ExitCodeOfFailure(status);
   }
@@ -228,7 +238,7 @@ int WhyOne(const WhyArguments& arguments, uint64_t id, Trace* dump) {
   if (arguments.json) {
     Print(FiredJson(judgement.index, asked, &judgement, ""));
   } else {
-    PrintVerdict(judgement, asked, baseline, !is_kept && asked.token == kNone);
+    PrintVerdict(judgement, asked, baseline, !is_kept && asked.token == kNone, trace);
   }
   return saved;
 }

@@ -328,6 +328,8 @@ class Writer {
                       ", " + Count(trace_.batches.size()) + (trace_.batches.size() == 1 ? " batch" : " batches") +
                       (trace_.gpu.size() == 0 ? "" : ", " + Plural(trace_.gpu.size(), "GPU record")));
     FirstFired();
+    if (const std::string_view thread = trace_.AttributeOf(base::kIncidentThread); !thread.empty())
+      lines_.AddWrapped(2, "thread     ", thread);
     if (const size_t others = AsSlow().size(); others != 0)
       lines_.Add(2, "as slow    " + Plural(others, "request") + " that did not fire");
     if (const auto [scopes, requests] = OpenAtEnd(); scopes + requests != 0)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/message.h"
 #include "base/text.h"
 #include "ends/death_note.h"
@@ -65,9 +67,15 @@ void OnExit(int status, void*) {
   ends::FinishNote(ends::WriteNote(facts));
 }
 
-void NoteForExit(trace::BoxHeader* header, const IncidentPipeline* pipeline, const std::string& path) {
+// Handlers of exit run in reverse: this one after that of the ends, which writes what fired. So also a recorder without
+// a black box registers it before it handles ends.
+bool WatchExit() {
   static const bool is_registered = on_exit(OnExit, nullptr) == 0;
-  if (!is_registered || path.size() >= sizeof g_at_exit.path) return;
+  return is_registered;
+}
+
+void NoteForExit(trace::BoxHeader* header, const IncidentPipeline* pipeline, const std::string& path) {
+  if (!WatchExit() || path.size() >= sizeof g_at_exit.path) return;
   std::memcpy(g_at_exit.path, path.c_str(), path.size() + 1);
   g_at_exit.pipeline = pipeline;
   g_at_exit.pid.store(getpid());
@@ -83,6 +91,7 @@ Status BlackBox::Begin(const OwnedOptions& options, const MemorySplit& split, bo
                        std::vector<std::string>* removed) {
   // In the child of a fork it is the parent's.
   if (const pid_t noted = g_at_exit.pid.load(); noted != 0 && noted != getpid()) ends::SetDeathNote(nullptr);
+  WatchExit();
   if (options.black_box_directory.empty()) return {};
   if (!trace::MakeParentOnly())
     return Status(StatusCode::kUnavailable, "no black box: the kernel is older than Linux 4.14");
@@ -163,6 +172,7 @@ void BlackBox::WriteHeader(const OwnedOptions& options, bool slow_clock, const t
 
 void BlackBox::Look(const IncidentCounts& counts) noexcept {
   if (box_ == nullptr) return;
+  is_looking_.store(true);
   const trace::ClockReading now = trace::ReadClocks(slow_clock_);
   if (now.monotonic_ns - sites_looked_ns_ >= kSitesNs) {
     sites_looked_ns_ = now.monotonic_ns;
@@ -193,7 +203,19 @@ void BlackBox::Look(const IncidentCounts& counts) noexcept {
   pulse.pages_lost.store(trace::PagesLost() - pages_lost_before_, kRelaxed);
   pulse.open_batches.store(trace::CountOpenBatches(), kRelaxed);
   pulse.turn.store(2 * ++turns_, std::memory_order_release);
+  is_looking_.store(false);
 }
+
+bool BlackBox::AwaitLook(int64_t patience_ns) const noexcept {
+  const int64_t until_ns = base::ClockNs(CLOCK_MONOTONIC) + patience_ns;
+  while (is_looking_.load()) {
+    if (base::ClockNs(CLOCK_MONOTONIC) >= until_ns) return false;
+    sched_yield();
+  }
+  return true;
+}
+
+void BlackBox::LeaveAtExit() noexcept { g_at_exit.header.store(nullptr); }
 
 void BlackBox::NoteRoutes() noexcept {
   static_assert(trace::kBoxRoutes == trace::kMaxRoutes);

@@ -5,6 +5,7 @@
 #ifndef PITOT_LIB_SESSION_BLACK_BOX_H_
 #define PITOT_LIB_SESSION_BLACK_BOX_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -41,6 +42,12 @@ class BlackBox {
   // Cost: some us.
   void Look(const IncidentCounts& counts) noexcept;
 
+  // Waits for a Look to end. False: it hangs, for example on a disk that does not answer. Then nothing here may be
+  // ended. Threads: any.
+  bool AwaitLook(int64_t patience_ns) const noexcept;
+  // Then exit() leaves the file alone, too.
+  static void LeaveAtExit() noexcept;
+
   // SIGTERM is about to end the process, and what fired is on disk if there was time. Removes the file if nothing is
   // left to be found out: no request is open. Threads: any.
   static void RemoveBeforeTermination() noexcept;
@@ -58,6 +65,7 @@ class BlackBox {
   std::unique_ptr<trace::Box> box_;
   snapshot::SiteLog sites_;
   void* note_ = nullptr;  // ends::DeathNote, in the file
+  std::atomic<bool> is_looking_{false};
   bool slow_clock_ = false;
   uint64_t turns_ = 0;  // of the pulse
   int64_t sites_looked_ns_ = 0;

@@ -4,28 +4,22 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <utility>
 
 #include "assemble/assemble.h"
 #include "base/causes.h"
-#include "base/columns.h"
-#include "base/message.h"
-#include "base/text.h"
 #include "ends/death_note.h"
 #include "pitot/serialize/dump.h"
 #include "pitot/serialize/report.h"
+#include "session/hung_thread.h"
+#include "session/last_words.h"
 #include "session/process_facts.h"
 
 namespace pitot::session {
@@ -37,84 +31,9 @@ bool EndsWith(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
-std::string TimeText(int64_t realtime_ns) {
-  const time_t seconds = realtime_ns / 1'000'000'000;
-  tm parts{};
-  char text[40];
-  gmtime_r(&seconds, &parts);
-  const size_t size = std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
-  std::snprintf(text + size, sizeof text - size, ".%03d UTC", static_cast<int>(realtime_ns / 1'000'000 % 1000));
-  return text;
-}
-
 void AddAttribute(const char* key, const std::string& value, model::Trace* trace) {
   trace->attributes.push_back({trace->strings.Add(key), trace->strings.Add(value)});
 }
-
-template <size_t kSize> std::string TextOf(const char (&text)[kSize]) {
-  return std::string(text, strnlen(text, kSize));
-}
-
-// The note of a process that ended; nothing: it left none, or of another layout. Any field may be torn.
-std::optional<ends::DeathNote> NoteOf(const std::string& bytes) {
-  ends::DeathNote note;
-  if (bytes.size() < sizeof note) return std::nullopt;
-  std::memcpy(static_cast<void*>(&note), bytes.data(), sizeof note);
-  if (note.state == ends::NoteState::kEmpty || note.layout != ends::DeathNote::kLayout) return std::nullopt;
-  return note;
-}
-
-bool MayBeKilled(const SeenEnd& seen) {
-  return !seen.status || (WIFSIGNALED(*seen.status) && WTERMSIG(*seen.status) == SIGKILL);
-}
-
-// As others saw it: "by SIGKILL".
-std::string HowOf(const SeenEnd& seen) {
-  if (!seen.status) return "without a word (killed or crashed)";
-  if (WIFSIGNALED(*seen.status)) return "by " + base::SignalText(WTERMSIG(*seen.status));
-  return "with exit code " + std::to_string(WEXITSTATUS(*seen.status));
-}
-
-// "by SIGSEGV on thread worker".
-std::string HowOf(const std::optional<ends::DeathNote>& note, const SeenEnd& seen) {
-  if (!note || (seen.status && MayBeKilled(seen))) return HowOf(seen);  // a kill may come during its last words
-  const std::string on = " on thread " + TextOf(note->thread_name);
-  if (note->has_gone_on != 0) return HowOf(seen) + ", some time after " + base::SignalText(note->signal) + on;
-  switch (note->end) {
-    case ends::End::kExit:
-      return "by exit(" + std::to_string(note->exit_status) + ")";
-    case ends::End::kTermination:
-      return "by SIGTERM";
-    case ends::End::kException:
-      return "by std::terminate" + on;
-    case ends::End::kSignal:
-      return "by " + base::SignalText(note->signal) + on;
-    case ends::End::kNone:
-      break;
-  }
-  return HowOf(seen);
-}
-
-// "libserver.so+0x1234" for each frame, innermost first; "": the note has none.
-std::string StackOf(const ends::DeathNote& note) {
-  std::string stack;
-  for (uint32_t i = 0; i < std::min(note.frame_count, ends::DeathNote::kMostFrames); ++i) {
-    const uint64_t address = note.frames[i];
-    const auto* const last = note.modules + std::min(note.module_count, ends::DeathNote::kMostModules);
-    const auto* const module = std::find_if(note.modules, last, [address](const ends::MappedModule& it) {
-      return address >= it.begin && address < it.end;
-    });
-    const std::string path = module != last ? TextOf(module->name) : "";
-    char frame[128];
-    std::snprintf(frame, sizeof frame, "%s%s+0x%llx", i == 0 ? "" : ", ", path.substr(path.rfind('/') + 1).c_str(),
-                  static_cast<unsigned long long>(module != last ? address - module->begin : address));
-    stack += frame;
-  }
-  return stack;
-}
-
-// Then its machine has gone down since, with it or after it.
-bool IsOfOtherBoot(const snapshot::BoxFacts& facts) { return !facts.boot_id.empty() && facts.boot_id != BootId(); }
 
 // By its number, without the lock. Another container's numbers mean nothing here.
 bool DoesRun(const snapshot::BoxFacts& facts) {
@@ -212,12 +131,6 @@ class LastGpuWork final : public LastCollector {
   const char* const name_;
   const GpuKind first_, last_;
 };
-
-uint64_t CountOpen(const model::Trace& trace) {
-  return static_cast<uint64_t>(
-      std::count_if(trace.requests.begin(), trace.requests.end(),
-                    [](const model::RequestRow& row) { return row.duration_ns == model::kOpen; }));
-}
 
 // The id of the open request that began first; 0: there is none. Requests are in the order of their begins.
 uint64_t LongestOpen(const model::Trace& trace) {
@@ -341,17 +254,6 @@ std::vector<std::string> BoxesIn(const std::string& path) {
   return paths;
 }
 
-std::string LastWords(const snapshot::BoxFacts& facts, const std::string& note, const SeenEnd& seen,
-                      uint64_t open_requests) {
-  const std::optional<ends::DeathNote> read = NoteOf(note);
-  const bool may_be_machine = !read && !seen.status && IsOfOtherBoot(facts);
-  const std::string how =
-      may_be_machine ? "without a word (killed or crashed, or its machine went down)" : HowOf(read, seen);
-  return facts.process_name + " (process " + std::to_string(facts.pid) + ") ended " + how + " at " +
-         TimeText(facts.last.realtime_ns) + ", with " + base::Plural(open_requests, "open request") +
-         (seen.had_oom_kills && MayBeKilled(seen) ? "; the kernel's OOM killer struck in its control group" : "");
-}
-
 namespace {
 
 // What the box holds, with a firing for `cause`. Its detail is to be set.
@@ -417,11 +319,12 @@ model::Trace TraceOf(snapshot::BoxReader* box, const SeenEnd& seen, uint64_t mos
   if (is_of_other_boot) box->ExpectTornPages();
   model::Trace trace = ReadTrace(box, base::kPreviousLife, most_words, most_row_bytes);
   if (is_of_other_boot) AddAttribute("post_mortem.machine", "went down: the newest seconds may be missing", &trace);
-  const std::string note_bytes = box->DeathNote();
-  trace.firings[0].detail = trace.strings.Add(LastWords(box->facts(), note_bytes, seen, CountOpen(trace)));
+  const std::optional<ends::DeathNote> note = NoteOf(box->DeathNote());
+  trace.firings[0].detail = trace.strings.Add(LastWords(box->facts(), note, seen, trace));
   trace.firings[0].request_id = LongestOpen(trace);
-  if (const std::optional<ends::DeathNote> note = NoteOf(note_bytes)) {
-    AddKnown("post_mortem.exception", TextOf(note->exception_type), &trace);
+  if (note) {
+    AddKnown(base::kIncidentThread, ThreadOf(*note, trace), &trace);
+    AddKnown("post_mortem.exception", ExceptionOf(*note), &trace);
     AddKnown("post_mortem.stack", StackOf(*note), &trace);
   }
   return trace;
@@ -434,6 +337,8 @@ model::Trace TraceOfWedged(snapshot::BoxReader* box, const Wedge& wedge, const K
   trace.firings[0].detail =
       trace.strings.Add(facts.process_name + " (process " + std::to_string(facts.pid) + ") " + wedge.text);
   trace.firings[0].request_id = wedge.request;
+  const ViewNumbers numbers = facts.process_space == ProcessSpace() ? ViewNumbers::kOwn : ViewNumbers::kOthers;
+  AddKnown(base::kIncidentThread, HungThread(trace, wedge.request, view, numbers), &trace);
   AddAttribute("watch.threads", Summary(view), &trace);
   AddKnown("watch.problem", view.problem, &trace);
   return trace;

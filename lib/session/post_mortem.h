@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "pitot/status.h"
 #include "session/incident_directory.h"
 #include "session/kernel_view.h"
+#include "session/last_words.h"
 #include "session/wedge.h"
 #include "snapshot/box_reader.h"
 
@@ -74,17 +74,6 @@ class FoundBox {
 
 // The files of black boxes in a folder, or the one at `path`; but not this process's own. May throw bad_alloc.
 std::vector<std::string> BoxesIn(const std::string& path);
-
-// What others saw of a process's end.
-struct SeenEnd {
-  std::optional<int> status;   // of waitpid(2)
-  bool had_oom_kills = false;  // the kernel's OOM killer struck in its control group right before
-};
-
-// One sentence: which process, how and when it ended, what was open. `note` is the bytes of its death note, or "";
-// `open_requests` are those in the trace.
-std::string LastWords(const snapshot::BoxFacts& facts, const std::string& note, const SeenEnd& seen,
-                      uint64_t open_requests);
 
 // What its rings held at the end, at most `most_words` of them and the newest, as a trace that fired for
 // base::kPreviousLife. Throws bad_alloc.

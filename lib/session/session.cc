@@ -343,7 +343,9 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
   if (options_.values.handle_ends != Ends::kNone) ends::Close();
   const bool are_joined = JoinThreads();
   const bool is_hanging = are_joined && !depths_.StopCollectors(kGraceNs);
-  if (!trace::CloseRings(are_joined ? INT64_MAX : kGraceNs)) {
+  trace::CloseGate();
+  if (!black_box_.AwaitLook(kGraceNs) || !trace::CloseRings(are_joined ? INT64_MAX : kGraceNs)) {
+    black_box_.LeaveAtExit();
     // A thread left behind is inside of a ring or of the black box, for example on a disk that does not answer.
     host_.Log(LogLevel::kWarning,
               "a thread of Pitot is still reading after Stop; its memory is not freed, and this process cannot record "

@@ -41,6 +41,15 @@ std::optional<Wedge> WedgeWatch::Note(const WatchLook& look) {
   return wedge;
 }
 
+void WedgeWatch::Forget(const Wedge& wedge) {
+  if (wedge.kind != Wedge::Kind::kStalled) {
+    is_reported_ = false;
+    return;
+  }
+  stalled_.erase(wedge.request);
+  pause_ = pause_before_;
+}
+
 void WedgeWatch::NoteTime(const WatchLook& look) {
   const bool is_gap = has_looked_ && look.now_ns - looked_ns_ > limits_.look_gap_ns;
   const bool is_alive = !has_looked_ || look.life != life_ || look.is_ready;
@@ -83,11 +92,11 @@ std::optional<Wedge> WedgeWatch::FindStalled(const WatchLook& look) {
   const int64_t sign_ns = look.now_ns - static_cast<int64_t>(look.health.quiet_ms) * 1'000'000;
   const auto reported = stalled_.find(look.health.request);
   if (reported != stalled_.end() && sign_ns <= reported->second) return std::nullopt;
-  const int64_t since_ns = look.now_ns - stall_reported_ns_;
-  if (since_ns < stall_pause_ns_) return std::nullopt;
-  const bool is_first = stall_pause_ns_ == 0 || since_ns >= 2 * kMostPauseNs;
-  stall_pause_ns_ = is_first ? limits_.stalled_after_ns : std::min(2 * stall_pause_ns_, kMostPauseNs);
-  stall_reported_ns_ = look.now_ns;
+  const int64_t since_ns = look.now_ns - pause_.begin_ns;
+  if (since_ns < pause_.length_ns) return std::nullopt;
+  const bool is_first = pause_.length_ns == 0 || since_ns >= 2 * kMostPauseNs;
+  pause_before_ = pause_;
+  pause_ = {look.now_ns, is_first ? limits_.stalled_after_ns : std::min(2 * pause_.length_ns, kMostPauseNs)};
   if (stalled_.size() >= kMostReported) {
     const auto oldest = std::min_element(stalled_.begin(), stalled_.end(),
                                          [](const auto& a, const auto& b) { return a.second < b.second; });

@@ -55,6 +55,8 @@ class WedgeWatch {
   // Returns a wedge once; again after progress. In a long hang one request after the other stalls: the pause between
   // two reports of that doubles, up to 10 minutes. Throws bad_alloc.
   std::optional<Wedge> Note(const WatchLook& look);
+  // The last wedge has no incident: it is found again, unless the process has gone on.
+  void Forget(const Wedge& wedge);
   // Something may be wrong: look again soon.
   bool IsSuspicious() const { return stopped_since_ns_ >= 0 && !is_reported_; }
 
@@ -75,8 +77,11 @@ class WedgeWatch {
   int64_t stopped_ns_ = INT64_MIN;       // the last look at which it was
   bool is_reported_ = false;             // stopped or silent, until the next sign of life
   std::map<uint64_t, int64_t> stalled_;  // reported: by request, when
-  int64_t stall_reported_ns_ = 0;
-  int64_t stall_pause_ns_ = 0;  // until the next such report; 0: there was none
+  // Between two reports of stalled requests. No length: there was none.
+  struct Pause {
+    int64_t begin_ns = 0, length_ns = 0;
+  };
+  Pause pause_, pause_before_;
 };
 
 }  // namespace pitot::session

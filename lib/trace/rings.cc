@@ -487,9 +487,14 @@ void SetMirror(MirrorUse use, const Mirror* mirror) noexcept {
   if (__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) != 0) SetGate();
 }
 
-bool CloseRings(int64_t patience_ns) noexcept {
-  base::MutexLock lock(&g_rings_mutex);
+void CloseGate() noexcept {
+  const base::MutexLock lock(&g_rings_mutex);
   __atomic_store_n(&detail::g_gate, 0, __ATOMIC_RELEASE);
+}
+
+bool CloseRings(int64_t patience_ns) noexcept {
+  CloseGate();
+  base::MutexLock lock(&g_rings_mutex);
   const int64_t begin_ns = MonotonicNs();
   while (AnyPinned()) {  // someone is reading Stats just now
     if (MonotonicNs() - begin_ns > patience_ns) return false;

@@ -142,6 +142,8 @@ inline constexpr uint32_t kMaxRecycledKept = 64;
 // Opens the gate: threads attach from now on. `slow_clock` is the result of NeedsSlowClock. False if the system has no
 // more thread-exit keys. With a black box, rings lie in it as far as its file has room, until CloseRings.
 bool OpenRings(const RingLimits& limits, bool slow_clock, Box* box = nullptr) noexcept;
+// Threads attach and record no more. Rings stay as they are.
+void CloseGate() noexcept;
 // Closes the gate. Retired rings are unmapped, the others parked. False: rings were pinned for all of `patience_ns`,
 // and stay as they are; it may be called again.
 bool CloseRings(int64_t patience_ns = INT64_MAX) noexcept;

@@ -26,6 +26,7 @@
 #include "analyze/unwrapped.h"
 #include "cli/folder.h"
 #include "fakes/child.h"
+#include "fakes/not_run.h"
 #include "fakes/own_mounts.h"
 #include "golden.h"
 #include "pitot/serialize/dump.h"
@@ -1019,7 +1020,7 @@ TEST_CASE("doctor names the tool that has NVTX", "[cli]") {
   CHECK(finding.value("answer", "").find("/opt/profiler.so") != std::string::npos);
 }
 
-TEST_CASE("doctor agrees with recorders about the cycle counter", "[cli]") {
+TEST_CASE("doctor agrees with recorders about the cycle counter", "[cli][platform]") {
   const Folder folder;
   CHECK(CycleCounterIsUsed(folder) >= 0);
 
@@ -1039,7 +1040,7 @@ TEST_CASE("doctor agrees with recorders about the cycle counter", "[cli]") {
   });
 }
 
-TEST_CASE("doctor agrees with recorders about the priority for writing incidents", "[cli]") {
+TEST_CASE("doctor agrees with recorders about the priority for writing incidents", "[cli][platform]") {
   const Folder folder;
   CHECK(fakes::InChild([&] { return CheckPriority(folder, PriorityOfWorkers().may_return); }) == 0);
   CHECK(fakes::InChild([&] {
@@ -1054,7 +1055,7 @@ TEST_CASE("doctor agrees with recorders about the priority for writing incidents
   const int with_limit =
       fakes::InChild([&] { return LimitNice(20) ? CheckPriority(folder, true) : fakes::kCannotRun; });
   if (with_limit == fakes::kCannotRun) {
-    WARN("not run: this user may not raise its limits");
+    NOT_RUN("this user may not raise its limits");
     return;
   }
   CHECK(with_limit == 0);

@@ -21,6 +21,7 @@
 #include "cli/folder.h"
 #include "fakes/child.h"
 #include "fakes/memory_group.h"
+#include "fakes/not_run.h"
 #include "fakes/scale.h"
 #include "fakes/temp_directory.h"
 #include "fakes/wait_until.h"
@@ -184,6 +185,20 @@ TEST_CASE("run leaves the folder of another run that lives", "[cli]") {
   CHECK(access(held.c_str(), F_OK) != 0);
 }
 
+TEST_CASE("run makes another folder if its new one is taken before it is locked", "[cli][platform]") {
+  if (fakes::kAddressSanitizer) {
+    NOT_RUN("the sanitizer's runtime must be the first library");
+    return;
+  }
+  const Folder folder;
+  setenv("LD_PRELOAD", PITOT_TAKEN_FOLDER, 1);
+  const Result result = folder.Run("run --memory . -- sh -c 'test -d $PITOT_BLACK_BOX_DIRECTORY'");
+  unsetenv("LD_PRELOAD");
+  CHECK(result.exit_code == 0);
+  CHECK(result.err == "");
+  CHECK_FALSE(HasLeftFolder(folder));
+}
+
 TEST_CASE("run passes signals on, and waits for the command's own end", "[cli]") {
   const Folder folder;
   const pid_t runner = RunWaitingServer(folder);
@@ -194,11 +209,14 @@ TEST_CASE("run passes signals on, and waits for the command's own end", "[cli]")
   CHECK(access((folder / "terminated").c_str(), F_OK) == 0);
 }
 
-TEST_CASE("run tells a kill for want of memory", "[cli]") {
-  if (fakes::kAddressSanitizer) return;  // `pitot` itself then takes more than the group has
+TEST_CASE("run tells a kill for want of memory", "[cli][platform]") {
+  if (fakes::kAddressSanitizer) {
+    NOT_RUN("`pitot` itself takes more than the group has");
+    return;
+  }
   const fakes::MemoryGroup group;
   if (!group.Exists()) {
-    WARN("not run: this machine allows no control group of memory");
+    NOT_RUN("this machine allows no control group of memory");
     return;
   }
   const Folder folder;
@@ -210,7 +228,7 @@ TEST_CASE("run tells a kill for want of memory", "[cli]") {
   int status = 0;
   REQUIRE(waitpid(runner, &status, 0) == runner);
   if (WIFEXITED(status) && WEXITSTATUS(status) == fakes::kCannotRun) {
-    WARN("not run: the control group takes no limit");
+    NOT_RUN("the control group takes no limit");
     return;
   }
   CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGKILL));

@@ -16,6 +16,7 @@
 
 #include "cli/folder.h"
 #include "cli/living.h"
+#include "fakes/not_run.h"
 #include "fakes/own_mounts.h"
 #include "fakes/temp_directory.h"
 #include "fakes/wait_until.h"
@@ -76,6 +77,7 @@ TEST_CASE("watch writes an incident of a stopped process from outside, with the 
           "[cli]") {
   const Folder folder;
   const Living stopped(folder / "boxes", [] {
+    pitot::SetThreadName("the engine's loop");
     static pitot::Request request = pitot::Request::Begin("/generate");
     request.Stage("prefill");
   });
@@ -101,6 +103,11 @@ TEST_CASE("watch writes an incident of a stopped process from outside, with the 
     WARN("stacks are left out: " << threads.substr(0, threads.find("\n\n")));
   const std::string info = folder.Run("info " + incident).out;
   CHECK(info.find("4 threads: 4 T") != std::string::npos);
+  // The one of the request, in the report and in `pitot why`.
+  const std::string thread =
+      "  the engine's loop (" + std::to_string(stopped.pid()) + "), state T, waits in do_signal_stop";
+  CHECK(report.find(thread) != std::string::npos);
+  CHECK(folder.Run("why " + incident).out.find(thread) != std::string::npos);
 }
 
 TEST_CASE("an incident of a process that hangs has NVML's view of the GPUs, if there are any", "[cli]") {
@@ -204,12 +211,12 @@ class Freezer {
   std::string path_, file_, frozen_, thawed_;
 };
 
-TEST_CASE("watch reports a frozen process", "[cli]") {
+TEST_CASE("watch reports a frozen process", "[cli][platform]") {
   const Folder folder;
   const Freezer freezer;
   const Living frozen(folder / "boxes", [] {});
   if (!freezer.Freeze(frozen.pid())) {
-    WARN("not run: this machine allows no cgroup with a freezer");
+    NOT_RUN("this machine allows no cgroup with a freezer");
     return;
   }
   const Result result = folder.Run("watch --dir boxes --once -o incidents");
@@ -220,9 +227,9 @@ TEST_CASE("watch reports a frozen process", "[cli]") {
 }
 
 // As two containers of a pod with a shared folder.
-TEST_CASE("watch sees a process of another namespace of processes hang and die", "[cli]") {
+TEST_CASE("watch sees a process of another namespace of processes hang and die", "[cli][platform]") {
   if (fakes::InChild([] { return fakes::EnterOwnProcesses() ? 0 : fakes::kCannotRun; }) == fakes::kCannotRun) {
-    WARN("not run: this machine allows no namespace of processes");
+    NOT_RUN("this machine allows no namespace of processes");
     return;
   }
   const Folder folder;
@@ -272,11 +279,37 @@ TEST_CASE("watch --once says whether all is well", "[cli]") {
   CHECK(folder.Run("watch").exit_code == 2);
 }
 
+TEST_CASE("watch writes the incident of a process that hangs once its folder can be written", "[cli]") {
+  const Folder folder;
+  const Living stuck(folder / "boxes",
+                     [] { static const pitot::Request request = pitot::Request::Begin("/generate"); });
+  folder.Write("incidents", "not a folder");
+  const Watcher watcher(folder, {"--dir", "boxes", "--stalled-after", "0.3", "-o", "incidents"});
+  REQUIRE(fakes::WaitUntil(
+      [&] { return fakes::ReadFile(folder / "watch.out").find("name another folder by -o") != std::string::npos; }));
+  REQUIRE(unlink((folder / "incidents").c_str()) == 0);
+  CHECK(Await(folder / "incidents", "wedged"));
+}
+
+TEST_CASE("watch --once names a black box that it may not read", "[cli]") {
+  const Folder folder;
+  const Living other(folder / "boxes", [] {});
+  const std::string box = "boxes/" + fakes::NamesIn(folder / "boxes").at(0);
+  REQUIRE(chmod((folder / box).c_str(), 0) == 0);
+  // As another user's, also to root.
+  const std::string own = getuid() == 0 ? "--version >/dev/null; setpriv --bounding-set "
+                                          "-dac_override,-dac_read_search " PITOT_PROGRAM " "
+                                        : "";
+  const Result result = folder.Run(own + "watch --dir boxes --once");
+  CHECK(result.exit_code == 3);
+  CHECK(result.err == "pitot: " + box + ": Permission denied\n");
+}
+
 TEST_CASE("watch leaves what is not a black box, and says so once", "[cli]") {
   const Folder folder;
   folder.Write("garbage.box", std::string(8192, 'x'));
   const Result result = folder.Run("watch --dir . --once --interval 50");
-  CHECK(result.exit_code == 0);
+  CHECK(result.exit_code == 3);
   CHECK(result.err == "pitot: ./garbage.box: not a black box of Pitot\n");
   CHECK(fakes::ReadFile(folder / "garbage.box").size() == 8192);
 }

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "fakes/child.h"
+#include "fakes/not_run.h"
 #include "fakes/scale.h"
 
 namespace fakes {
@@ -55,12 +56,12 @@ inline bool EnterOwnProcesses() {
 // Checks that `body` returns 0 in such a child. Warns if the machine does not allow one.
 template <class Body> void InOwnMounts(Body body) {
   if (kThreadSanitizer) {
-    WARN("not run: under ThreadSanitizer the child of a fork cannot start threads");
+    NOT_RUN("under ThreadSanitizer the child of a fork cannot start threads");
     return;
   }
   const int result = InChild([&] { return EnterOwnMounts() ? body() : kCannotRun; });
   if (result == kCannotRun) {
-    WARN("not run: neither this user nor a user namespace may mount here");
+    NOT_RUN("neither this user nor a user namespace may mount here");
     return;
   }
   CHECK(result == 0);

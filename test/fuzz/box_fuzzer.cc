@@ -141,7 +141,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const pitot::model::Trace trace = pitot::session::TraceOf(&reader, {}, kMostWords, kMostRowBytes);
     const std::string wrong = pitot::model::FindInconsistency(trace);
     Require(wrong.empty(), "the trace", wrong.c_str());
-    Require(!pitot::session::LastWords(reader.facts(), reader.DeathNote(), {}, trace.requests.size()).empty(),
+    Require(!pitot::session::LastWords(reader.facts(), pitot::session::NoteOf(reader.DeathNote()), {}, trace).empty(),
             "the last words", "are missing");
     const pitot::Health health = pitot::session::HealthIn(&reader, {}).health;
     const bool has_no_requests = std::string(health.text).find("no room in the black box") != std::string::npos;

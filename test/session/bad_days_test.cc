@@ -29,6 +29,7 @@
 
 #include "fakes/child.h"
 #include "fakes/log.h"
+#include "fakes/not_run.h"
 #include "fakes/own_mounts.h"
 #include "fakes/temp_directory.h"
 #include "pitot/pitot.h"
@@ -125,16 +126,38 @@ int PoisonBox(const std::string& folder) {
   return 0;
 }
 
+// From now on an access to the first page of the only file in the folder does not return.
+int HangHeader(const std::string& folder) {
+  const int faults = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC));
+  uffdio_api api{};
+  api.api = UFFD_API;
+  if (faults < 0 || ioctl(faults, UFFDIO_API, &api) != 0) return fakes::kCannotRun;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long begin = 0, end = 0, offset = 1;
+    const int read = sscanf(line.c_str(), "%lx-%lx %*s %lx", &begin, &end, &offset);
+    if (line.find(folder) == line.npos || read != 3 || offset != 0) continue;
+    uffdio_register page{};
+    page.range = {begin, static_cast<uint64_t>(sysconf(_SC_PAGESIZE))};
+    page.mode = UFFDIO_REGISTER_MODE_MISSING;
+    if (ioctl(faults, UFFDIO_REGISTER, &page) != 0) return fakes::kCannotRun;
+    HOLDS(madvise(reinterpret_cast<void*>(begin), page.range.len, MADV_REMOVE) == 0);
+    return 0;
+  }
+  HOLDS(false);
+  return 1;
+}
+
 void CheckIfItRan(int result) {
   if (result == fakes::kCannotRun)
-    WARN("not run: the kernel does not offer it here");
+    NOT_RUN("the kernel does not offer it here");
   else
     CHECK(result == 0);
 }
 
 }  // namespace
 
-TEST_CASE("a black box works on a file system without executables", "[black_box]") {
+TEST_CASE("a black box works on a file system without executables", "[black_box][platform]") {
   fakes::InOwnMounts([] {
     Boxes boxes;
     const std::string folder = boxes.directory / "noexec";
@@ -148,7 +171,7 @@ TEST_CASE("a black box works on a file system without executables", "[black_box]
   });
 }
 
-TEST_CASE("on a read-only file system a recorder runs without a black box, and says so", "[black_box]") {
+TEST_CASE("on a read-only file system a recorder runs without a black box, and says so", "[black_box][platform]") {
   fakes::InOwnMounts([] {
     Boxes boxes;
     const std::string folder = boxes.directory / "fixed";
@@ -160,7 +183,8 @@ TEST_CASE("on a read-only file system a recorder runs without a black box, and s
   });
 }
 
-TEST_CASE("where shared mappings are refused a recorder runs without a black box, and says so", "[black_box]") {
+TEST_CASE("where shared mappings are refused a recorder runs without a black box, and says so",
+          "[black_box][platform]") {
   CheckIfItRan(fakes::InChild([] {
     Boxes boxes;
     if (!RefuseSharedMappings()) return fakes::kCannotRun;
@@ -168,7 +192,7 @@ TEST_CASE("where shared mappings are refused a recorder runs without a black box
   }));
 }
 
-TEST_CASE("where no space can be allocated a recorder runs without a black box, and says so", "[black_box]") {
+TEST_CASE("where no space can be allocated a recorder runs without a black box, and says so", "[black_box][platform]") {
   const int error = GENERATE(ENOSPC, EDQUOT, EIO, EOPNOTSUPP);
   CAPTURE(error);
   CheckIfItRan(fakes::InChild([error] {
@@ -178,7 +202,7 @@ TEST_CASE("where no space can be allocated a recorder runs without a black box, 
   }));
 }
 
-TEST_CASE("if mappings or space are refused later, new rings are in private memory", "[black_box]") {
+TEST_CASE("if mappings or space are refused later, new rings are in private memory", "[black_box][platform]") {
   const bool is_space = GENERATE(false, true);
   CheckIfItRan(fakes::InChild([is_space] {
     Boxes boxes;
@@ -193,7 +217,7 @@ TEST_CASE("if mappings or space are refused later, new rings are in private memo
   }));
 }
 
-TEST_CASE("pages of a black box that fail later do not kill its process", "[black_box]") {
+TEST_CASE("pages of a black box that fail later do not kill its process", "[black_box][platform]") {
   // The file is to lie in a tmpfs.
   int result = fakes::kCannotRun;
   struct stat shared {};
@@ -218,6 +242,29 @@ TEST_CASE("pages of a black box that fail later do not kill its process", "[blac
       recorder.Stop();
       if (worked != 0) return worked;
       HOLDS(are_lost);
+      return 0;
+    });
+  }
+  std::filesystem::remove_all(folder);
+  CheckIfItRan(result);
+}
+
+TEST_CASE("Stop does not wait forever for a watcher that hangs in the black box", "[black_box][platform]") {
+  int result = fakes::kCannotRun;
+  struct stat shared {};
+  const std::string folder = "/dev/shm/pitot-test-" + std::to_string(getpid());
+  if (stat("/dev/shm", &shared) == 0) {
+    result = fakes::InChild([&] {
+      Boxes boxes;
+      boxes.path = folder;
+      Recorder recorder = Recorder::Start(boxes.Options());
+      if (const int failed = HangHeader(folder)) return failed;
+      recorder.Stop(50);
+      HOLDS(boxes.log.Has(LogLevel::kWarning, "its thread is left"));
+      HOLDS(Recorder::Start(boxes.Options()).status().code() == pitot::StatusCode::kAlreadyRunning);
+      const uint64_t before = recorder.Stats().events_recorded;
+      PITOT_INSTANT("after the end");
+      HOLDS(recorder.Stats().events_recorded == before);
       return 0;
     });
   }

@@ -155,12 +155,34 @@ TEST_CASE("with crashes handled, the black box says how the process ended", "[bl
   CHECK(WTERMSIG(status) == SIGILL);
   const Trace trace = TraceOfOnly(boxes.path);
   const std::string detail(trace.strings[trace.firings.at(0).detail]);
-  CHECK(detail.find(" ended by SIGILL on thread worker at ") != std::string::npos);
+  CHECK(detail.find(" ended by SIGILL raised by itself on thread worker at ") != std::string::npos);
   const auto stack = std::find_if(trace.attributes.begin(), trace.attributes.end(), [&](const auto& attribute) {
     return trace.strings[attribute.key] == "post_mortem.stack";
   });
   REQUIRE(stack != trace.attributes.end());
   CHECK(std::string(trace.strings[stack->value]).find("black_box_test+0x") != std::string::npos);
+}
+
+TEST_CASE("the report of a crash has its address, its thread by the name that the process gave it, and its place",
+          "[black_box]") {
+  Boxes boxes;
+  boxes.ends = pitot::Ends::kCrash;
+  Die(&boxes, [] {
+    rlimit none{};
+    setrlimit(RLIMIT_CORE, &none);
+    pthread_setname_np(pthread_self(), "python3");
+    pitot::SetThreadName("the engine's scheduler");
+    PITOT_INSTANT("recorded");
+    *reinterpret_cast<volatile int*>(0x1230) = 1;
+  });
+  const Trace trace = TraceOfOnly(boxes.path);
+  const std::string detail(trace.strings[trace.firings.at(0).detail]);
+  INFO(detail);
+  CHECK(detail.find(" ended by SIGSEGV at address 0x1230 (not mapped) on thread the engine's scheduler at ") !=
+        std::string::npos);
+  const std::string thread(trace.AttributeOf("incident.thread"));
+  INFO(thread);
+  CHECK(thread.find("the engine's scheduler (" + std::to_string(trace.pid) + ") at black_box_test+0x") == 0);
 }
 
 TEST_CASE("the end of a child whose recorder has no black box is not its parent's", "[black_box]") {
@@ -417,6 +439,29 @@ TEST_CASE("exit() leaves the black box if what fired is not yet written, and its
   CHECK(std::string(trace.strings[trace.firings.at(0).detail]).find(" ended by exit(3) at ") != std::string::npos);
 }
 
+TEST_CASE("exit() removes the black box once all is written, also if an earlier recorder had none and handled ends",
+          "[black_box]") {
+  Boxes boxes;
+  boxes.incidents = boxes.directory.path() + "/incidents";
+  boxes.ends = pitot::Ends::kShutdown;
+  const pid_t child = fork();
+  if (child == 0) {
+    pitot::Options options = boxes.Options();
+    options.post_window_ms = 60'000;
+    options.black_box_directory = nullptr;
+    if (!Recorder::Start(options).status().ok()) _exit(4);
+    options.black_box_directory = boxes.path.c_str();
+    Recorder& recorder = *new Recorder(Recorder::Start(options));
+    recorder.Trigger("before the end");
+    exit(3);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  CHECK(WEXITSTATUS(status) == 3);
+  CHECK(fakes::NamesIn(boxes.incidents).size() == 1);
+  CHECK(BoxesIn(boxes.path).empty());
+}
+
 TEST_CASE("SIGTERM leaves the black box only if it cuts requests off", "[black_box]") {
   Boxes boxes;
   boxes.ends = pitot::Ends::kShutdown;
@@ -437,7 +482,8 @@ TEST_CASE("SIGTERM leaves the black box only if it cuts requests off", "[black_b
     CHECK(BoxesIn(boxes.path).size() == (is_open ? 1 : 0));
   }
   const Trace trace = TraceOfOnly(boxes.path);
-  CHECK(std::string(trace.strings[trace.firings.at(0).detail]).find(" ended by SIGTERM at ") != std::string::npos);
+  CHECK(std::string(trace.strings[trace.firings.at(0).detail]).find(" ended by SIGTERM raised by itself at ") !=
+        std::string::npos);
 }
 
 TEST_CASE("the file takes no more than rings, requests and names may", "[black_box]") {
@@ -691,7 +737,7 @@ TEST_CASE("a black box without room for all of its parts is given up whole", "[b
   CHECK(status == 0);
 }
 
-TEST_CASE("a small tmpfs is left to others, and a full one costs rings their place only", "[black_box]") {
+TEST_CASE("a small tmpfs is left to others, and a full one costs rings their place only", "[black_box][platform]") {
   fakes::InOwnMounts([] {
     Boxes boxes;
     const std::string small = boxes.directory / "small", full = boxes.directory / "full";
@@ -718,7 +764,7 @@ TEST_CASE("a small tmpfs is left to others, and a full one costs rings their pla
 }
 
 TEST_CASE("black boxes that nobody reads make room, the oldest first, but for the newest and the living",
-          "[black_box]") {
+          "[black_box][platform]") {
   fakes::InOwnMounts([] {
     Boxes boxes;
     const std::string folder = boxes.directory / "memory";

@@ -83,7 +83,7 @@ std::unique_ptr<pitot::Serializer> MakeLarge(const bool* is_large) {
 
 }  // namespace
 
-TEST_CASE("a recorder does not start on a read-only disk, and names it", "[disk]") {
+TEST_CASE("a recorder does not start on a read-only disk, and names it", "[disk][platform]") {
   OnSmallDisk("size=1m", [](SmallDisk& disk) {
     fs::create_directory(disk.path() + "/incidents");
     HOLDS(disk.MakeReadOnly());
@@ -126,7 +126,7 @@ TEST_CASE("a recorder does not start without its user's right to write, and name
   CHECK(result == 0);
 }
 
-TEST_CASE("a disk that becomes read-only fails incidents, and the recorder goes on", "[disk]") {
+TEST_CASE("a disk that becomes read-only fails incidents, and the recorder goes on", "[disk][platform]") {
   OnSmallDisk("size=8m", [](SmallDisk& disk) {
     Host host;
     host.options.incident_directory = disk.path().c_str();
@@ -146,7 +146,7 @@ TEST_CASE("a disk that becomes read-only fails incidents, and the recorder goes 
   });
 }
 
-TEST_CASE("a full disk costs only the files that do not fit", "[disk]") {
+TEST_CASE("a full disk costs only the files that do not fit", "[disk][platform]") {
   OnSmallDisk("size=4m", [](SmallDisk& disk) {
     Host host;
     host.options.incident_directory = disk.path().c_str();

@@ -2,6 +2,7 @@
 //
 // Incidents on disk: assembled next to their place, named at once, removed when there are too many.
 #include "session/incident_directory.h"
+#include "fakes/not_run.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -305,9 +306,10 @@ TEST_CASE("a writer that must stop leaves nothing", "[directory]") {
   CHECK(NamesIn(temp.path()).empty());
 }
 
-TEST_CASE("remains of a killed writer are removed at the next start, files of a living one are not", "[directory]") {
+TEST_CASE("remains of a killed writer are removed at the next start, files of a living one are not",
+          "[directory][platform]") {
   if (fakes::kThreadSanitizer) {
-    WARN("not run: ThreadSanitizer's runtime hangs in one of twenty children of a fork");
+    NOT_RUN("ThreadSanitizer's runtime hangs in one of twenty children of a fork");
     return;
   }
   const TempDirectory temp;
@@ -447,9 +449,9 @@ TEST_CASE("a directory to which every user may write is refused, or used with a 
   CHECK(inside.doubt().empty());
 }
 
-TEST_CASE("another user's directory and another user's link are refused", "[directory]") {
+TEST_CASE("another user's directory and another user's link are refused", "[directory][platform]") {
   if (geteuid() != 0) {
-    WARN("not run: only root can give files away");
+    NOT_RUN("only root can give files away");
     return;
   }
   constexpr uid_t kOther = 12345;

@@ -214,6 +214,33 @@ TEST_CASE("a watcher that seldom looks finds a stalled request, too", "[wedge]")
   CHECK(wedges == 1);
 }
 
+TEST_CASE("a wedge without an incident is found again as long as it lasts", "[wedge]") {
+  Process process;
+  process.Progresses();
+  process.Look();
+  process.look.stop = Stop::kSignal;
+  for (int i = 0; i < 5; ++i) process.Look();
+  REQUIRE(process.wedges == 1);
+  process.watch.Forget(*process.last);
+  process.Look();
+  CHECK(process.wedges == 2);
+  process.watch.Forget(*process.last);
+  process.look.stop = Stop::kNone;
+  process.Beat();
+  process.Look();
+  CHECK(process.wedges == 2);  // it goes on
+
+  process.Stalled(7, 10 * kSecond);
+  for (int i = 0; i < 100 && process.wedges == 2; ++i) process.Beat(), process.Look();
+  REQUIRE(process.wedges == 3);
+  process.Beat(), process.Look();
+  CHECK(process.wedges == 3);
+  process.watch.Forget(*process.last);
+  process.Beat(), process.Look();
+  CHECK(process.wedges == 4);
+  CHECK(process.last->request == 7);
+}
+
 TEST_CASE("a watcher that did not run itself takes nothing for proved", "[wedge]") {
   Process process;
   process.Progresses();

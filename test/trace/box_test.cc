@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "fakes/child.h"
+#include "fakes/not_run.h"
 #include "fakes/scale.h"
 #include "fakes/temp_directory.h"
 #include "pitot/manual.h"
@@ -269,7 +270,8 @@ int HandOver(int file, void (*last)()) {
   return 0;
 }
 
-TEST_CASE("a process that dies at any instruction of a handing over leaves each thread its own records", "[box]") {
+TEST_CASE("a process that dies at any instruction of a handing over leaves each thread its own records",
+          "[box][platform]") {
   if (fakes::kThreadSanitizer) return;  // the child of a fork could not start threads
   const bool is_handed_on = GENERATE(true, false);
   const File file;
@@ -297,7 +299,7 @@ TEST_CASE("a process that dies at any instruction of a handing over leaves each 
   const bool can_step =
       StepThrough([&] { return HandOver(file.fd, is_handed_on ? +exit_plainly : +exit_inside_scope); }, look);
   if (!can_step) {
-    WARN("not run: no process may be traced here");
+    NOT_RUN("no process may be traced here");
     return;
   }
   CHECK(states > 10);

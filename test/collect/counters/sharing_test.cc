@@ -20,6 +20,7 @@
 #include "collect/counters/rig.h"
 #include "collect/counters/shared_file.h"
 #include "fakes/child.h"
+#include "fakes/not_run.h"
 #include "fakes/scale.h"
 #include "fakes/temp_directory.h"
 
@@ -178,9 +179,9 @@ TEST_CASE("if the sampling process stops, a reader takes over, and the incident 
   CHECK(trace.is_newest_first);
 }
 
-TEST_CASE("a reader takes over at once from a process that was killed", "[counters]") {
+TEST_CASE("a reader takes over at once from a process that was killed", "[counters][platform]") {
   if (kThreadSanitizer) {
-    WARN("not run: ThreadSanitizer's runtime hangs in one of twenty children of a fork");
+    NOT_RUN("ThreadSanitizer's runtime hangs in one of twenty children of a fork");
     return;
   }
   World world;
@@ -489,9 +490,9 @@ TEST_CASE("a GPU that may still be held is not called free in the file of its sa
   CHECK(Has(world.first.AskBack(kSecond).NotRecorded(), "; this process may still hold the GPU: "));
 }
 
-TEST_CASE("an administrator's sampler serves another user, who alone can read its file", "[counters]") {
+TEST_CASE("an administrator's sampler serves another user, who alone can read its file", "[counters][platform]") {
   if (geteuid() != 0) {
-    WARN("not run: only root can sample for another user");
+    NOT_RUN("only root can sample for another user");
     return;
   }
   constexpr uint32_t kOther = 12'345;
