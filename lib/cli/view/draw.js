@@ -273,6 +273,7 @@ class Timeline {
         const edge = from + (pixel + 1) * perPixel;
         while (next + step < last && data.rowBegin[next + step] < edge) step *= 2;
         next = firstNotBelow(data.rowBegin, edge, next, Math.min(last, next + step + 1));
+        if (next > place + 1 && data.rowEnd[next - 1] > edge) --next;  // the last goes on: it has pixels of its own
         const longest = next === place + 1 ? place : data.longest(place, next);
         let item = data.rowItem[longest];
         if (this.hits && !this.isHit(item)) item = this.anyHit(place, next) ?? item;
@@ -483,7 +484,7 @@ class Timeline {
       const x = Math.round(this.xOf(tick));
       if (x < this.left) continue;
       context.fillRect(x, rulerHeight - 7, 1, 6);
-      context.fillText(timeText(tick, 6), x + 4, 11);
+      context.fillText(tick === 0 ? '0' : timeText(tick, 6), x + 4, 11);
     }
     context.fillStyle = this.theme.card;
     context.fillRect(0, 0, this.left - 1, rulerHeight - 1);

@@ -454,12 +454,12 @@ class Page {
       $('scroll').scrollTop = drag.scroll + drag.y - event.offsetY;
       return undefined;
     }
-    timeline.area = this.areaOf(event);
+    timeline.area = this.areaOf(event, drag);
     timeline.draw();
     return undefined;
   }
-  areaOf(event) {
-    const {timeline, drag} = this;
+  areaOf(event, drag) {
+    const {timeline} = this;
     const xs = [Math.max(drag.x, timeline.left), Math.min(Math.max(event.offsetX, timeline.left), timeline.width)].sort((a, b) => a - b);
     const ys = [drag.y, event.offsetY].sort((a, b) => a - b).map((y) => y - rulerHeight + $('scroll').scrollTop);
     const isOnRuler = drag.y < rulerHeight;
@@ -472,7 +472,7 @@ class Page {
     this.drag = null;
     if (!drag) return;
     if (drag.isFar) {
-      if (!drag.isMove) this.select(this.areaOf(event));
+      if (!drag.isMove) this.select(this.areaOf(event, drag));
       return;
     }
     const part = timeline.partAt(event.offsetY - rulerHeight + $('scroll').scrollTop);
