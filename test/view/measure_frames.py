@@ -4,6 +4,7 @@
 
 import argparse
 import json
+import random
 import subprocess
 import tempfile
 import time
@@ -41,6 +42,7 @@ MOVE = '''(seconds, way) => new Promise((done) => {
 
 def write_trace(path: Path, count: int) -> None:
     """Eight threads with nested operators and launches, and eight streams, as PyTorch's profiler writes them."""
+    draw = random.Random(1)  # no two steps are alike, as in a server
     names = [f'aten::operator_{i}' for i in range(60)]
     with path.open('w', encoding='utf-8') as out:
         out.write('{"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "GPU"}], "traceEvents": [\n')
@@ -54,10 +56,10 @@ def write_trace(path: Path, count: int) -> None:
         for step in range(count // 8):
             thread, at = step % 8 + 1, step // 8 * 40000 + step % 8 * 997
             for level in range(5):
-                write(names[(step * 7 + level * 13) % 60], 'cpu_op', at + 1000 * level, 36000 - 5000 * level - step % 900, thread, '{}')
-            write(names[step % 60], 'cpu_op', at + 33000 - 900, 800, thread, '{}')
-            write('cudaLaunchKernel', 'cuda_runtime', at + 6000, 4000 + step % 500, thread, f'{{"correlation":{step + 1}}}')
-            write(f'kernel_{step % 40}', 'kernel', at + 12000, 20000 + step % 7000, thread,
+                write(draw.choice(names), 'cpu_op', at + 1000 * level + draw.randrange(900), 35000 - 5000 * level - draw.randrange(2500), thread, '{}')
+            write(draw.choice(names), 'cpu_op', at + 36500, draw.randrange(2500), thread, '{}')
+            write('cudaLaunchKernel', 'cuda_runtime', at + 6000 + draw.randrange(900), 3000 + draw.randrange(4000), thread, f'{{"correlation":{step + 1}}}')
+            write(f'kernel_{draw.randrange(40)}', 'kernel', at + 12000 + draw.randrange(900), 15000 + draw.randrange(12000), thread,
                   f'{{"device":0,"stream":{thread},"correlation":{step + 1}}}')
         out.write(']}\n')
 

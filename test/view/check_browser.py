@@ -1,23 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Opens pages of `pitot view` in a headless Chromium: drawn and summed is what `pitot top` counts, to the ns."""
+"""Opens pages of `pitot view` in a headless Chromium: what they draw and add up is what `pitot top` counts, to the ns."""
 
 import argparse
-import base64
 import json
-import re
 import subprocess
 import sys
 import tempfile
-import zlib
 from pathlib import Path
 
 from browser import ViewedPage
+from pages import HOSTILE, TABLES, Wrong, check, pytorch_trace, top, view
 from perfetto_wheel import EnvironmentProblem
 
 SKIPPED = 77
-HOSTILE = '</script><img src=x onerror=alert(1)>\u202e"\'&amp;'
-TABLES = {'scope': 'Scopes, operators and waits', 'call': "Calls of the GPU's API", 'kernel': 'GPU work'}
 
 # The sums of the whole trace, by title and name, as the page shows them.
 SUMS = '''() => {
@@ -26,78 +22,6 @@ SUMS = '''() => {
   return Object.fromEntries(sumsOf(page.data, page.data.lanes, page.data.windowBegin, page.data.windowEnd)
     .map(({title, rows}) => [title, named(rows)]));
 }'''
-
-
-class Wrong(Exception):
-    """The page is not as it should be; the text says how."""
-
-
-def check(is_right: bool, text: str) -> None:
-    if not is_right:
-        raise Wrong(text)
-
-
-def event(name, category, begin_us, duration_us, thread, **args):
-    return {'ph': 'X', 'name': name, 'cat': category, 'ts': begin_us, 'dur': duration_us, 'pid': 1, 'tid': thread, 'args': args}
-
-
-def pytorch_trace(steps: int) -> dict:
-    """A trace as PyTorch's profiler writes it: nested operators, launches, kernels, and a name that is no friend of pages."""
-    events = [event('', 'cpu_op', 0, 1, 7)]
-    for step in range(steps):
-        at = 1000.5 * step
-        events += [
-            event(f'ProfilerStep#{step}', 'user_annotation', at, 900.25, 7),
-            event('aten::linear', 'cpu_op', at + 10, 400, 7),
-            event('aten::linear', 'cpu_op', at + 20, 300.125, 7),  # a name within itself counts once
-            event(HOSTILE, 'cpu_op', at + 500, 50, 7),
-            event('aten::copy_', 'cpu_op', at + 100, 700, 8),
-            event('cudaLaunchKernel', 'cuda_runtime', at + 30, 6.5, 7, correlation=3 * step + 1),
-            event('cudaMemcpyAsync', 'cuda_runtime', at + 120, 8, 8, correlation=3 * step + 2),
-            event('cudaDeviceSynchronize', 'cuda_runtime', at + 450, 40, 7, correlation=3 * step + 3),
-            event('void gemm<float>(float*)', 'kernel', at + 50, 333.333, 7, device=0, stream=7, correlation=3 * step + 1),
-            event('Memcpy HtoD (Pageable -> Device)', 'gpu_memcpy', at + 130, 21, 9, device=0, stream=9, bytes=4096,
-                  correlation=3 * step + 2),
-        ]
-    return {'schemaVersion': 1, 'deviceProperties': [{'id': 0, 'name': 'GPU', 'warpSize': 32}], 'traceEvents': events}
-
-
-def top(pitot: str, trace: Path, by: str) -> dict:
-    made = subprocess.run([pitot, 'top', '--by', by, '--json', '--limit', '0', str(trace)], capture_output=True, check=False)
-    check(made.returncode in (0, 1), f'pitot top --by {by} {trace}: exit code {made.returncode}: {made.stderr.decode()}')
-    rows = {}
-    for row in json.loads(made.stdout)['rows']:
-        if by == 'kernel':
-            rows[row['name']] = [row['calls'], row['self_gpu_ns'], row['self_gpu_ns']]
-        elif row['calls'] != 0:  # rows in brackets stand for what was not recorded
-            rows[row['name']] = [row['calls'], row['cpu_total_ns'], row['self_cpu_ns']]
-    return rows
-
-
-def view(pitot: str, page: Path, *traces: Path) -> Path:
-    made = subprocess.run([pitot, 'view', *map(str, traces), '-o', str(page)], capture_output=True, check=False)
-    check(made.returncode == 0, f'pitot view: exit code {made.returncode}: {made.stderr.decode()}')
-    return page
-
-
-def head_of(page: Path) -> dict:
-    """The head of the data block, and its number of bytes behind the head."""
-    packed = re.search(r'id="data">([A-Za-z0-9+/=]*)</script>', page.read_text(encoding='utf-8')).group(1)
-    data = zlib.decompress(base64.b64decode(packed))
-    size = int.from_bytes(data[:4], 'little')
-    return {**json.loads(data[4:4 + size]), 'rest': len(data) - 4 - size}
-
-
-def check_file(page: Path) -> None:
-    """What holds without a browser."""
-    text = page.read_text(encoding='utf-8')
-    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text).group(1)
-    check("default-src 'none'" in policy and 'unsafe' not in policy, f'the policy is {policy}')
-    check(HOSTILE not in text and '<img' not in text, 'a name of the trace is in the page as it is')
-    check(not re.search(r'innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b', text), 'the script makes markup of text')
-    head = head_of(page)
-    check(head['rest'] == sum(head['columns'].values()), 'the columns do not fill the block')
-    check(head['items'] == sum(lane['items'] for lane in head['lanes']), 'the lanes do not hold all items')
 
 
 def check_sums(opened: ViewedPage, pitot: str, trace: Path) -> None:
@@ -225,7 +149,6 @@ def check_quiet(opened: ViewedPage) -> None:
 
 def check_page(pitot: str, trace: Path, folder: Path) -> None:
     page = view(pitot, folder / 'page.html', trace)
-    check_file(page)
     opened = ViewedPage(page)
     try:
         check_drawn(opened)
@@ -296,12 +219,12 @@ def main() -> int:
             for trace in args.traces:
                 check_page(args.pitot, trace, folder)
     except Wrong as wrong:
-        print(f'check_view: {wrong}', file=sys.stderr)
+        print(f'check_browser: {wrong}', file=sys.stderr)
         return 1
     except EnvironmentProblem as problem:
-        print(f'check_view: skipped: {problem}')
+        print(f'check_browser: skipped: {problem}')
         return SKIPPED
-    print('check_view: the pages show what was recorded')
+    print('check_browser: the pages show what was recorded')
     return 0
 
 
