@@ -79,8 +79,7 @@ void AddView(CommandLine& line) {
   auto options = std::make_shared<ViewOptions>();
   const Command command = line.Command("view", "Makes a page with the timeline of a trace, for any browser");
   command.Add("dump", &options->inputs, std::string(kDumpHelp) + ". Several are shown below each other").Required();
-  command.Add("-o,--output", &options->output,
-              "Output file; - is stdout. Default: the first file's name, with .html");
+  command.Add("-o,--output", &options->output, "Output file; - is stdout. Default: the first file's name, with .html");
   command.Footer(
       "The page holds the trace: anyone who has it can read all names and arguments. It needs no network.\n"
       "docs/guide/view.md describes it.");

@@ -34,8 +34,7 @@ struct Axis {
 };
 
 int64_t WallOf(const Trace& trace) {
-  return trace.clock.realtime_ns == 0 ? 0
-                                      : trace.window_begin_ns - trace.clock.monotonic_ns + trace.clock.realtime_ns;
+  return trace.clock.realtime_ns == 0 ? 0 : trace.window_begin_ns - trace.clock.monotonic_ns + trace.clock.realtime_ns;
 }
 
 // Files of one time lie where their wall clocks put them. Otherwise each begins at 0.
@@ -75,10 +74,19 @@ class DataWriter {
     head_["items"] = items_;
     std::string columns;
     ordered_json& sizes = head_["columns"] = ordered_json::object();
-    for (const auto& [name, column] :
-         {std::pair{"begin", &begin_}, {"duration", &duration_}, {"name", &name_}, {"kind", &kind_}, {"level", &level_},
-          {"request", &request_}, {"batch", &batch_}, {"site", &site_}, {"cause", &cause_}, {"arg_bytes", &arg_bytes_},
-          {"args", &args_}, {"sample_at", &sample_at_}, {"sample", &sample_}}) {
+    for (const auto& [name, column] : {std::pair{"begin", &begin_},
+                                       {"duration", &duration_},
+                                       {"name", &name_},
+                                       {"kind", &kind_},
+                                       {"level", &level_},
+                                       {"request", &request_},
+                                       {"batch", &batch_},
+                                       {"site", &site_},
+                                       {"cause", &cause_},
+                                       {"arg_bytes", &arg_bytes_},
+                                       {"args", &args_},
+                                       {"sample_at", &sample_at_},
+                                       {"sample", &sample_}}) {
       sizes[name] = column->bytes().size();
       columns += column->bytes();
     }
@@ -94,8 +102,7 @@ class DataWriter {
   void AddFile(size_t file, const Axis& axis) {
     const ViewedFile& viewed = files_[file];
     const Trace& trace = viewed.trace;
-    const Lanes lanes =
-        FillLanes(trace, viewed.is_judged ? &viewed.judgement.blame : nullptr, &texts_, &briefs_);
+    const Lanes lanes = FillLanes(trace, viewed.is_judged ? &viewed.judgement.blame : nullptr, &texts_, &briefs_);
     for (const Lane& lane : lanes.lanes)
       head_["lanes"].push_back({{"file", file},
                                 {"group", lane.group},
@@ -109,14 +116,10 @@ class DataWriter {
     one["process"] = trace.strings[trace.process_name];
     one["pid"] = trace.pid;
     one["window"] = {axis.Of(trace.window_begin_ns), axis.Of(trace.window_end_ns)};
-    // Of 0 on the page's axis; more digits than a number of the page has.
+    // Unix time at 0 of the axis. A text, because it has too many digits for the page.
     const int64_t wall_ns = WallOf(trace);
     one["wall"] = wall_ns == 0 ? "" : std::to_string(wall_ns - axis.offset_ns);
     one["damaged"] = viewed.is_damaged;
-    one["first_item"] = items_;
-    one["first_request"] = requests_;
-    one["first_batch"] = batches_;
-    one["first_site"] = sites_;
     one["requests"] = Requests(trace, lanes);
     one["batches"] = Batches(trace, lanes);
     one["sites"] = Sites(trace);
@@ -151,8 +154,8 @@ class DataWriter {
         facts.push_back({trace.strings[size.name], base::Amount(size.value)});
       if (request.output_tokens != 0) facts.push_back({"output tokens", base::Count(request.output_tokens)});
       if (request.first_token_ns != 0) facts.push_back({"first token after", base::Duration(request.first_token_ns)});
-      requests.push_back(
-          {model::RequestName(trace, request), model::EndText(trace, request), ItemOf(lanes, {Source::kRequest, row}), facts});
+      requests.push_back({model::RequestName(trace, request), model::EndText(trace, request),
+                          ItemOf(lanes, {Source::kRequest, row}), facts});
     }
     return requests;
   }
@@ -225,8 +228,9 @@ class DataWriter {
   }
   // Whatever shows a node best: the culprit's activity, batch or request, otherwise the place of the part.
   static Row EvidenceOf(const analyze::VerdictNode& node, const Lanes& lanes) {
-    const Row rows[] = {{Source::kGpu, node.by.gpu},     {Source::kEvent, node.by.event}, {Source::kBatch, node.by.batch},
-                        {Source::kRequest, node.by.request}, {Source::kGpu, node.at.gpu},     {Source::kCall, node.at.call},
+    const Row rows[] = {{Source::kGpu, node.by.gpu},     {Source::kEvent, node.by.event},
+                        {Source::kBatch, node.by.batch}, {Source::kRequest, node.by.request},
+                        {Source::kGpu, node.at.gpu},     {Source::kCall, node.at.call},
                         {Source::kEvent, node.at.event}, {Source::kBatch, node.at.batch}};
     const bool is_part = node.kind == analyze::NodeKind::kPart;
     for (size_t i = 0; i < std::size(rows); ++i) {
@@ -320,7 +324,8 @@ class DataWriter {
                         {"lanes", ordered_json::array()},
                         {"counters", ordered_json::array()}};
   uint32_t items_ = 0, requests_ = 0, batches_ = 0, sites_ = 0;  // of earlier files
-  Packed begin_, duration_, name_, kind_, level_, request_, batch_, site_, cause_, arg_bytes_, args_, sample_at_, sample_;
+  Packed begin_, duration_, name_, kind_, level_, request_, batch_, site_, cause_, arg_bytes_, args_, sample_at_,
+      sample_;
 };
 
 }  // namespace

@@ -141,7 +141,7 @@ class Timeline {
     const box = this.scroller.getBoundingClientRect();
     this.ratio = window.devicePixelRatio || 1;
     this.width = this.scroller.clientWidth;
-    this.shown = box.height;
+    this.shown = Math.floor(box.height);
     this.left = Math.min(210, Math.round(this.width * 0.28));  // of the lanes: names are before it
     this.canvas.width = Math.round(this.width * this.ratio);
     this.canvas.height = Math.round(this.shown * this.ratio);
@@ -273,6 +273,7 @@ class Timeline {
         const edge = from + (pixel + 1) * perPixel;
         while (next + step < last && data.rowBegin[next + step] < edge) step *= 2;
         next = firstNotBelow(data.rowBegin, edge, next, Math.min(last, next + step + 1));
+        if (next > place + 1 && data.rowEnd[next - 1] > edge) --next;  // the last goes on: it has pixels of its own
         const longest = next === place + 1 ? place : data.longest(place, next);
         let item = data.rowItem[longest];
         if (this.hits && !this.isHit(item)) item = this.anyHit(place, next) ?? item;
@@ -311,7 +312,7 @@ class Timeline {
   }
   fitted(text, width) {
     if (this.textWidth(text) <= width) return text;
-    const letters = Math.floor(text.length * width / this.textWidth(text)) - 1;
+    const letters = Math.floor(0.97 * text.length * width / this.textWidth(text)) - 1;
     return letters < 3 ? '' : `${text.slice(0, letters)}…`;
   }
   drawLabels(labels) {
@@ -479,11 +480,13 @@ class Timeline {
     context.font = '12px system-ui, sans-serif';
     context.textBaseline = 'middle';
     context.fillStyle = this.theme.soft;
+    // As many as tell one tick from the next.
+    const digits = ticks.length < 2 ? 6 : Math.min(17, Math.max(1, Math.ceil(Math.log10(Math.max(1, Math.abs(ticks.at(-1))) / (ticks[1] - ticks[0])) + 1.01)));
     for (const tick of ticks) {
       const x = Math.round(this.xOf(tick));
       if (x < this.left) continue;
       context.fillRect(x, rulerHeight - 7, 1, 6);
-      context.fillText(timeText(tick, 6), x + 4, 11);
+      context.fillText(tick === 0 ? '0' : timeText(tick, digits), x + 4, 11);
     }
     context.fillStyle = this.theme.card;
     context.fillRect(0, 0, this.left - 1, rulerHeight - 1);

@@ -41,12 +41,8 @@ class Filler {
  public:
   Filler(const Trace& trace, Texts* texts, std::unordered_map<uint32_t, std::string>* briefs)
       : trace_(trace), texts_(*texts), briefs_(*briefs), waiting_(trace) {
-    const size_t rows[kSources] = {0,
-                                   trace.events.size(),
-                                   trace.calls.size(),
-                                   trace.gpu.size(),
-                                   trace.requests.size(),
-                                   trace.batches.size()};
+    const size_t rows[kSources] = {
+        0, trace.events.size(), trace.calls.size(), trace.gpu.size(), trace.requests.size(), trace.batches.size()};
     for (size_t i = 0; i < kSources; ++i) out_.places[i].assign(rows[i], kNone);
   }
 
@@ -84,9 +80,8 @@ class Filler {
     }
     out_.items.insert(out_.items.end(), items.begin(), items.end());
   }
-  template <class Levels>
-  void AddLane(const std::string& group, const std::string& name, std::vector<Item> items, Levels levels,
-               int64_t known_ns) {
+  template <class Levels> void AddLane(const std::string& group, const std::string& name, std::vector<Item> items,
+                                       Levels levels, int64_t known_ns) {
     std::stable_sort(items.begin(), items.end(), IsBefore);
     for (Item& item : items) item.level = levels.LevelOf(item.begin_ns, item.end_ns);
     AddLane(group, name, std::move(items), known_ns, std::is_same_v<Levels, Nesting>);
@@ -211,11 +206,11 @@ class Filler {
     item.begin_ns = trace_.events.begin_ns[event];
     item.is_open = model::IsScope(site.kind) && trace_.events.duration_ns[event] == kOpen;
     item.end_ns = model::IsScope(site.kind) ? trace_.EventEnd(event) : item.begin_ns;
-    item.kind = model::IsInterpreterWatch(trace_, site)   ? ItemKind::kWatch
-                : site.kind == SiteKind::kWait            ? ItemKind::kWait
-                : site.kind == SiteKind::kOperator        ? ItemKind::kOperator
-                : model::IsScope(site.kind)               ? ItemKind::kScope
-                                                          : ItemKind::kInstant;
+    item.kind = model::IsInterpreterWatch(trace_, site) ? ItemKind::kWatch
+                : site.kind == SiteKind::kWait          ? ItemKind::kWait
+                : site.kind == SiteKind::kOperator      ? ItemKind::kOperator
+                : model::IsScope(site.kind)             ? ItemKind::kScope
+                                                        : ItemKind::kInstant;
     item.name = Text(trace_.EventName(event), "(unnamed)");
     if (const StringId resource = ResourceOf(event, site); resource != 0)
       item.name = texts_.Of(std::string(trace_.EventName(event)).append(": ").append(trace_.strings[resource]));
@@ -228,8 +223,8 @@ class Filler {
   // What a wait is for; 0: not known.
   StringId ResourceOf(uint32_t event, const model::SiteRow& site) const {
     const uint32_t args = trace_.events.args[event];
-    const bool has_one = site.kind == SiteKind::kWait && args != kNone && site.arg_types.size() >= 4 &&
-                         model::IsText(site.arg_types[1]);
+    const bool has_one =
+        site.kind == SiteKind::kWait && args != kNone && site.arg_types.size() >= 4 && model::IsText(site.arg_types[1]);
     return has_one ? static_cast<StringId>(trace_.arg_values[args + 1]) : 0;
   }
 
@@ -280,13 +275,12 @@ class Filler {
       item.name = Text(row.name, "(unnamed)");
       items.push_back(item);
     }
-    AddLane("GPU", "driver and profiler", std::move(items), Packing(), trace_.window_begin_ns);
+    AddLane("GPU driver", "driver and profiler", std::move(items), Packing(), trace_.window_begin_ns);
   }
   std::string GroupOf(uint32_t device) const {
     if (device == kNone) return "GPU";
     const model::DeviceRow& row = trace_.devices[device];
-    return "GPU " + std::to_string(row.ordinal) +
-           (row.name == 0 ? "" : ", " + std::string(trace_.strings[row.name]));
+    return "GPU " + std::to_string(row.ordinal) + (row.name == 0 ? "" : ", " + std::string(trace_.strings[row.name]));
   }
   Item GpuWork(uint32_t row) {
     Item item;
@@ -336,7 +330,9 @@ class Filler {
     std::vector<ViewedCounter> counters;
     for (const model::CounterRow& row : trace_.counters)
       counters.push_back({row.device == kNone ? "Counters" : "Counters of " + GroupOf(row.device),
-                          Name(row.name, "counter"), Name(row.unit, ""), {}});
+                          Name(row.name, "counter"),
+                          Name(row.unit, ""),
+                          {}});
     for (uint32_t i = 0; i < trace_.samples.size(); ++i)
       counters[trace_.samples.counter[i]].samples.emplace_back(trace_.samples.at_ns[i], trace_.samples.value[i]);
     for (ViewedCounter& counter : counters) {

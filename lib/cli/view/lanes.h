@@ -94,7 +94,7 @@ class Texts {
 // The lanes of one trace, from top to bottom.
 struct Lanes {
   std::vector<Lane> lanes;
-  std::vector<Item> items;               // by lane, then begin, the longer first
+  std::vector<Item> items;  // by lane, then begin, the longer first
   std::vector<ViewedCounter> counters;
   std::vector<uint32_t> places[kSources];  // by table: the item of each row, or kNone
   uint32_t Place(Row row) const {

@@ -9,7 +9,7 @@
 namespace pitot::cli {
 
 std::string Deflated(std::string_view bytes) {
-  constexpr int kLevel = 5;  // a third of the time of zlib's default, and 3 % larger
+  constexpr int kLevel = 5;                           // a third of the time of zlib's default, and 3 % larger
   constexpr size_t kRoom = 1 << 16, kMost = 1 << 30;  // zlib counts in 32 bits
   z_stream stream = {};
   if (deflateInit(&stream, kLevel) != Z_OK) throw std::bad_alloc();

@@ -79,7 +79,7 @@ class Page {
       }})));
       const tree = element('ul', {className: 'tree'});
       for (const line of verdict.tree) {
-        const button = element('button', {className: line.is_root ? 'root' : '', title: 'Show its evidence', onclick: () => this.showEvidence(line)},
+        const button = element('button', {className: line.is_root ? 'root' : '', title: 'Show its evidence', onclick: () => this.showEvidence(line, verdict.at)},
           element('b', {textContent: `${line.tenths < 0 ? '−' : '+'}${(Math.abs(line.tenths) / 10).toFixed(1)} ms `}), line.text,
           line.category ? element('small', {textContent: ` ${line.category}`}) : null,
           line.is_root ? element('em', {textContent: 'the root'}) : null);
@@ -91,12 +91,12 @@ class Page {
         section.append(element('h3', {textContent: 'Where the time beyond the usual went. Click a line for its evidence.'}), tree);
     }
   }
-  showEvidence(line) {
-    if (line.item !== null) {
-      this.choose(line.item, true, 'why');
-    } else {
-      this.timeline.setView(...this.around(...line.at));
-    }
+  // In the time of the request, unless it would be too small to see there.
+  showEvidence(line, [first, last]) {
+    const [from, to] = line.item === null ? line.at : [this.data.begin[line.item], this.data.end[line.item]];
+    const isSeen = to - from > (last - first) / 100;
+    this.timeline.setView(...this.around(isSeen ? Math.min(first, from) : from, isSeen ? Math.max(last, to) : to));
+    if (line.item !== null) this.choose(line.item, true, 'why');
   }
   around(from, to) {
     const margin = Math.max(to - from, 100) * 0.15;
@@ -172,7 +172,7 @@ class Page {
     const lane = data.laneOf(item), file = data.files[lane.file];
     const list = element('dl');
     const add = (name, ...value) => list.append(element('dt', {textContent: name}), element('dd', {}, ...value));
-    const exact = (ns) => `${timeText(ns)} (${countText(ns)} ns)`;
+    const exact = (ns) => (Math.abs(ns) < 1000 ? timeText(ns) : `${timeText(ns)} (${countText(ns)} ns)`);
     const length = data.end[item] - data.begin[item];
     add('what', kindNames[data.kind[item]]);
     add('where', `${lane.group}: ${lane.name}`);
@@ -454,12 +454,12 @@ class Page {
       $('scroll').scrollTop = drag.scroll + drag.y - event.offsetY;
       return undefined;
     }
-    timeline.area = this.areaOf(event);
+    timeline.area = this.areaOf(event, drag);
     timeline.draw();
     return undefined;
   }
-  areaOf(event) {
-    const {timeline, drag} = this;
+  areaOf(event, drag) {
+    const {timeline} = this;
     const xs = [Math.max(drag.x, timeline.left), Math.min(Math.max(event.offsetX, timeline.left), timeline.width)].sort((a, b) => a - b);
     const ys = [drag.y, event.offsetY].sort((a, b) => a - b).map((y) => y - rulerHeight + $('scroll').scrollTop);
     const isOnRuler = drag.y < rulerHeight;
@@ -472,7 +472,7 @@ class Page {
     this.drag = null;
     if (!drag) return;
     if (drag.isFar) {
-      if (!drag.isMove) this.select(this.areaOf(event));
+      if (!drag.isMove) this.select(this.areaOf(event, drag));
       return;
     }
     const part = timeline.partAt(event.offsetY - rulerHeight + $('scroll').scrollTop);
