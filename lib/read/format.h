@@ -4,6 +4,7 @@
 #ifndef PITOT_LIB_READ_FORMAT_H_
 #define PITOT_LIB_READ_FORMAT_H_
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,6 +24,9 @@ struct Head {
   bool is_gzip = false;
   bool is_whole = false;  // it is the whole content
   JsonHead json;
+  bool is_database = false;  // of SQLite
+  std::set<std::string> tables;
+  std::string database_problem;  // why its tables are not known
 
   // Whether it is JSON that goes on before its first event ends.
   bool IsCutJson() const { return json.is_json && json.values == 0 && !is_whole; }

@@ -4,27 +4,12 @@
 
 #include "pitot/read/kineto.h"
 #include "read/formats.h"
+#include "read/kineto_builder.h"
 #include "read/kineto_names.h"
 
 namespace pitot::read {
-namespace {
 
-// By a member that Kineto writes next to the events, or a kind of its events.
-bool IsKineto(const Head& head) {
-  static constexpr const char* kMembers[] = {"schemaVersion", "deviceProperties", "traceName", "Trace name"};
-  static constexpr const char* kArguments[] = {"External id", "external id", "correlation", "stream", "Input dims"};
-  const bool has_argument = std::any_of(std::begin(kArguments), std::end(kArguments),
-                                        [&](const char* name) { return head.json.arguments.count(name) != 0; });
-  return std::any_of(std::begin(kMembers), std::end(kMembers),
-                     [&](const char* member) { return head.json.HasMember(member); }) ||
-         std::any_of(head.json.categories.begin(), head.json.categories.end(),
-                     [&](const auto& category) { return IsKinetoKind(category.first, has_argument); });
-}
-
-Status ReadKinetoFormat(const Input& input, model::Trace* trace, TraceReport* report) {
-  KinetoReport kineto;
-  Status status =
-      input.IsFile() ? ReadKineto(input.path, trace, &kineto) : ParseKineto(input.data, input.size, trace, &kineto);
+void TakeKinetoReport(const KinetoReport& kineto, TraceReport* report) {
   report->is_gzip = kineto.is_gzip;
   report->complete = kineto.complete && kineto.events_bad == 0;
   report->events = kineto.events;
@@ -49,6 +34,27 @@ Status ReadKinetoFormat(const Input& input, model::Trace* trace, TraceReport* re
                     {"host_no_time", kineto.host_no_time},
                     {"launches_without_work", kineto.launches_without_work},
                     {"names_unused", kineto.names_unused}};
+}
+
+namespace {
+
+// By a member that Kineto writes next to the events, or a kind of its events.
+bool IsKineto(const Head& head) {
+  static constexpr const char* kMembers[] = {"schemaVersion", "deviceProperties", "traceName", "Trace name"};
+  static constexpr const char* kArguments[] = {"External id", "external id", "correlation", "stream", "Input dims"};
+  const bool has_argument = std::any_of(std::begin(kArguments), std::end(kArguments),
+                                        [&](const char* name) { return head.json.arguments.count(name) != 0; });
+  return std::any_of(std::begin(kMembers), std::end(kMembers),
+                     [&](const char* member) { return head.json.HasMember(member); }) ||
+         std::any_of(head.json.categories.begin(), head.json.categories.end(),
+                     [&](const auto& category) { return IsKinetoKind(category.first, has_argument); });
+}
+
+Status ReadKinetoFormat(const Input& input, model::Trace* trace, TraceReport* report) {
+  KinetoReport kineto;
+  Status status =
+      input.IsFile() ? ReadKineto(input.path, trace, &kineto) : ParseKineto(input.data, input.size, trace, &kineto);
+  TakeKinetoReport(kineto, report);
   return status;
 }
 

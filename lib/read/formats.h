@@ -9,13 +9,17 @@
 namespace pitot::read {
 
 extern const Format kDumpFormat, kOnnxFormat, kJaxFormat, kKinetoFormat, kChromeFormat;
+extern const Format kNsysFormat, kRocpdFormat, kRocprofFormat;
 
 inline constexpr const Format* kFormats[] = {
-    &kDumpFormat,    //
-    &kOnnxFormat,    // before Kineto: both have a category "Kernel"
-    &kJaxFormat,     //
-    &kKinetoFormat,  //
-    &kChromeFormat,  // last: the others are dialects of it
+    &kDumpFormat,     //
+    &kNsysFormat,     //
+    &kRocpdFormat,    //
+    &kRocprofFormat,  //
+    &kOnnxFormat,     // before Kineto: both have a category "Kernel"
+    &kJaxFormat,      //
+    &kKinetoFormat,   //
+    &kChromeFormat,   // last: the others are dialects of it
 };
 
 // Reads it as this format, whatever its content is, for fuzzers; otherwise like ParseTrace.

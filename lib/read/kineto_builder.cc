@@ -75,6 +75,15 @@ void KinetoBuilder::Add(const KinetoEvent& event) {
     if (has_uncorrelated_) AddArrow(event);
     return;
   }
+  Take(category, event);
+}
+
+void KinetoBuilder::Add(Category category, const KinetoEvent& event) {
+  ++report_.events;
+  Take(category, event);
+}
+
+void KinetoBuilder::Take(Category category, const KinetoEvent& event) {
   if (!IsGood(event)) {
     ++report_.events_bad;
     return;
@@ -85,6 +94,8 @@ void KinetoBuilder::Add(const KinetoEvent& event) {
       return AddScope(event, event.name.substr(0, 12) == "ProfilerStep" ? SiteKind::kScope : SiteKind::kOperator);
     case Category::kScope:
       return AddScope(event, SiteKind::kScope);
+    case Category::kInstant:
+      return AddScope(event, SiteKind::kInstant);
     case Category::kCall:
       return AddCall(event);
     case Category::kKernel:
@@ -93,6 +104,8 @@ void KinetoBuilder::Add(const KinetoEvent& event) {
       return AddGpu(event, GpuKind::kMemcpy);
     case Category::kMemset:
       return AddGpu(event, GpuKind::kMemset);
+    case Category::kGraph:
+      return AddGpu(event, GpuKind::kGraph);
     case Category::kSync:
       return AddSync(event);
     case Category::kHostSync:
@@ -251,7 +264,9 @@ uint32_t KinetoBuilder::Shape(const model::KernelShape& shape) {
                                      shape.block[0],
                                      shape.block[1],
                                      shape.block[2],
+                                     shape.static_shared_bytes,
                                      shape.dynamic_shared_bytes,
+                                     shape.local_bytes_per_thread,
                                      shape.registers_per_thread};
   const auto [found, is_new] = shapes_.try_emplace(key, static_cast<uint32_t>(trace_.shapes.size()));
   if (is_new) trace_.shapes.push_back(shape);

@@ -16,16 +16,27 @@
 #include "pitot/model/intervals.h"
 #include "pitot/model/trace.h"
 #include "pitot/read/kineto.h"
+#include "pitot/read/trace.h"
 #include "read/doubtful_gpu.h"
 #include "read/kineto_event.h"
+#include "read/kineto_names.h"
 
 namespace pitot::read {
+
+// Fills the report's is_gzip, complete, events, events_bad, problems and counts.
+void TakeKinetoReport(const KinetoReport& kineto, TraceReport* report);
 
 class KinetoBuilder {
  public:
   // Both must outlive the builder; `trace` is empty.
   KinetoBuilder(model::Trace* trace, KinetoReport* report);
   void Add(const KinetoEvent& event);
+  // The same for another tool's event, whose category and phase are not looked at.
+  void Add(Category category, const KinetoEvent& event);
+  // The device of a process.
+  void AddDevice(const KinetoId& pid, const KinetoDevice& device) {
+    SetProperties(device, Device(ProcessOf(pid).group, device.id));
+  }
   void AddDevices(const std::vector<KinetoDevice>& devices);
   // A member of the file next to the events.
   void AddAttribute(std::string_view key, std::string_view value);
@@ -73,6 +84,7 @@ class KinetoBuilder {
     int64_t duration_ns;
   };
 
+  void Take(Category category, const KinetoEvent& event);
   bool TakeTime(const KinetoEvent& event, Time* time);
   void AddScope(const KinetoEvent& event, SiteKind kind);
   void AddCall(const KinetoEvent& event);

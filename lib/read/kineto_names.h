@@ -20,10 +20,12 @@ enum class Category : uint8_t {
   kUnused,
   kOperator,
   kScope,
+  kInstant,  // of other tools
   kCall,
   kKernel,
   kMemcpy,
   kMemset,
+  kGraph,  // of other tools
   kSync,
   kHostSync,  // a call of its thread, which the file only knows by its number
   kOverhead

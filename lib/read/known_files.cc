@@ -45,27 +45,31 @@ constexpr KnownFile kKnownFiles[] = {
     {0, "\x89HDF"sv, "an HDF5 file"},
     {0, "\x93NUMPY"sv, "a NumPy array"},
     {0, "PERFILE2"sv, "a perf.data file of Linux perf"},
-    {0, "QDSTRM"sv, "a raw file of Nsight Systems: export it by `nsys export --type sqlite`"},
+    {0, "NVIDIA Tegra Profiler Report"sv,
+     "a report of Nsight Systems: export it by `nsys export --type sqlite REPORT`"},
+    {0, "QDSTRM"sv, "a raw file of Nsight Systems: import it in Nsight Systems, then export it to SQLite"},
     {0, "NVR\0"sv, "a report of Nsight Compute"},
     {0, "\0asm"sv, "a WebAssembly module"},
     {0, "\x80\x02"sv, "a Python pickle"},
     {0, "\x80\x04"sv, "a Python pickle"},
 };
 
-// The content is unpacked, so that a database is a database in a gzip file, too.
-std::string SqliteName(std::string_view bytes) {
-  const auto has = [&](std::string_view table) { return bytes.find(table) != std::string_view::npos; };
-  if (has("CUPTI_ACTIVITY_KIND_") || has("NSYS_") || has("TARGET_INFO_"))
-    return "a SQLite export of Nsight Systems, not read by this version: open it with nsys";
-  if (has("rocpd_")) return "a SQLite database of rocprofv3, not read by this version";
-  return "a SQLite database that nsys did not write";
+std::string DatabaseName(const Head& head) {
+  if (!head.database_problem.empty()) return "a SQLite database: " + head.database_problem;
+  const auto has = [&](std::string_view begin) {
+    const auto found = head.tables.lower_bound(std::string(begin));
+    return found != head.tables.end() && std::string_view(*found).substr(0, begin.size()) == begin;
+  };
+  if (has("CUPTI_ACTIVITY_KIND_") && has("StringTable")) return "a SQLite database of nvprof: record with nsys instead";
+  if (has("rocpd_api") || has("rocpd_op"))
+    return "a SQLite database of rpd: record with `rocprofv3 --sys-trace` instead";
+  return "a SQLite database that neither nsys nor rocprofv3 wrote: export a report by `nsys export --type sqlite`";
 }
 
 std::string JsonName(const JsonHead& json) {
   if (json.is_bare) return "JSON, but not a trace: it has no readable event: none of its members has a phase (\"ph\")";
   if (!json.has_events) {
     if (json.HasMember("resourceSpans")) return "OpenTelemetry's spans as JSON, not read by this version";
-    if (json.HasMember("rocprofiler-sdk-tool")) return "JSON of rocprofv3, not read by this version";
     return "JSON, but not a trace: it has no traceEvents";
   }
   if (json.values == 0 && json.is_cut) return "a trace that ends before its first event does";
@@ -124,7 +128,7 @@ bool IsText(std::string_view bytes) {
 
 std::string ContentName(const Head& head) {
   const std::string_view bytes = head.bytes;
-  if (bytes.substr(0, 15) == "SQLite format 3"sv) return SqliteName(bytes);
+  if (head.is_database) return DatabaseName(head);
   for (const KnownFile& known : kKnownFiles) {
     if (bytes.size() > known.at && bytes.substr(known.at, known.bytes.size()) == known.bytes) return known.name;
   }

@@ -10,12 +10,20 @@
 #include "pitot/read/trace.h"
 #include "read/formats.h"
 #include "read/known_files.h"
+#include "read/sqlite_database.h"
 
 namespace pitot::read {
 namespace {
 
 // The first chunk of a dump may be damaged; its second begins within these bytes.
 constexpr size_t kHeadBytes = (2 << 20) + 64;
+
+void LookAtTables(const Input& input, Head* head) {
+  if (head->is_gzip) return void(head->database_problem = "unpack it by gunzip first");
+  const SqliteDatabase database(input);
+  head->tables = database.tables();
+  if (database.status().code() == StatusCode::kInvalidArgument) head->database_problem = database.status().message();
+}
 
 Status ReadHead(const Input& input, Head* head) {
   const std::unique_ptr<ByteSource> source = input.Open(&head->is_gzip);
@@ -29,6 +37,8 @@ Status ReadHead(const Input& input, Head* head) {
     return Status(StatusCode::kInvalidArgument, "it begins like gzip, but its compressed data is damaged");
   if (!source->status().ok() && source->status().code() != StatusCode::kDataLoss) return source->status();
   head->json = LookAtJson(head->bytes);
+  head->is_database = SqliteDatabase::Looks(head->bytes);
+  if (head->is_database) LookAtTables(input, head);
   return {};
 }
 

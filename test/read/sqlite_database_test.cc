@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What hostile databases may not do.
+#include "read/sqlite_database.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <utility>
+
+#include "read/nsys_file.h"
+#include "read/parse.h"
+#include "read/sqlite_file.h"
+
+using namespace read_test;
+using pitot::StatusCode;
+using pitot::read::Input;
+using pitot::read::SqliteDatabase;
+
+namespace {
+
+// Rows of column `value` of table `t`.
+std::pair<size_t, pitot::Status> CountRows(const std::string& bytes) {
+  const Input input = {"", bytes.data(), bytes.size()};
+  SqliteDatabase database(input);
+  size_t count = 0;
+  SqliteDatabase::Rows rows = database.Read("t", {"value", "missing"});
+  while (rows.Next()) {
+    rows.Text(0);
+    CHECK_FALSE(rows.Number(1).has_value());
+    ++count;
+  }
+  return {count, database.status()};
+}
+
+size_t Big(const std::string& bytes, size_t at, size_t size) {
+  size_t value = 0;
+  for (size_t i = 0; i < size; ++i) value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
+  return value;
+}
+
+}  // namespace
+
+TEST_CASE("a table without a column has no values of it, and a missing table no rows", "[sqlite]") {
+  CHECK(CountRows(Database("CREATE TABLE t (value TEXT); INSERT INTO t VALUES ('a'), (NULL);")).first == 2);
+  CHECK(CountRows(Database("CREATE TABLE u (value TEXT); INSERT INTO u VALUES ('a');")).first == 0);
+}
+
+TEST_CASE("views, virtual tables and functions of a database are not run", "[sqlite]") {
+  const auto [of_view, view] =
+      CountRows(Database("CREATE TABLE u (value); INSERT INTO u VALUES (1);"
+                         "CREATE VIEW t AS SELECT value FROM u;"));
+  CHECK(of_view == 0);
+  const auto [of_virtual, virtual_table] = CountRows(Database("CREATE VIRTUAL TABLE t USING fts5(value);"));
+  CHECK(of_virtual == 0);
+  const std::string bytes =
+      Database("CREATE TABLE t (a INT, value TEXT AS (hex(zeroblob(a)))); INSERT INTO t (a) VALUES (1000000);");
+  const auto [of_function, function] = CountRows(bytes);
+  CHECK(of_function == 1);
+  CHECK(function.ok());
+  const Input input = {"", bytes.data(), bytes.size()};
+  CHECK_FALSE(SqliteDatabase(input).HasColumn("t", "value"));
+}
+
+TEST_CASE("a tree of pages that repeats ends", "[sqlite]") {
+  // All children of the root become one page, whose children are one page, and so on for 17 levels.
+  std::string bytes = Database(
+      "PRAGMA page_size=512; CREATE TABLE t (value TEXT); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n "
+      "WHERE i < 20000) INSERT INTO t SELECT 'abcdefgh' FROM n;");
+  REQUIRE(CountRows(bytes).first == 20000);
+  constexpr size_t kPage = 512, kRoot = 2, kLevels = 17;
+  constexpr char kInterior = 5, kLeaf = 13;
+  const std::string root = bytes.substr((kRoot - 1) * kPage, kPage);
+  REQUIRE(root[0] == kInterior);
+  size_t leaf = kRoot + kLevels;
+  while (bytes[(leaf - 1) * kPage] != kLeaf) ++leaf;
+  for (size_t level = 0; level < kLevels; ++level) {
+    const size_t child = level + 1 < kLevels ? kRoot + level + 1 : leaf;
+    const std::string number = {0, 0, static_cast<char>(child >> 8), static_cast<char>(child & 255)};
+    std::string page = root;
+    page.replace(8, 4, number);
+    for (size_t cell = 0; cell < Big(page, 3, 2); ++cell) page.replace(Big(page, 12 + 2 * cell, 2), 4, number);
+    bytes.replace((kRoot + level - 1) * kPage, kPage, page);
+  }
+
+  const auto [rows, status] = CountRows(bytes);
+
+  CHECK(rows <= bytes.size() / 4);
+  CHECK(std::string(status.message()) == "its tables hold more than a file of its size can: it is damaged");
+}
+
+TEST_CASE("a damaged page costs the rest of its table, and says so", "[sqlite]") {
+  std::string bytes = Database(
+      "CREATE TABLE t (value TEXT); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n "
+      "WHERE i < 5000) INSERT INTO t SELECT 'abcdefgh' FROM n;");
+  bytes.replace(bytes.size() / 2 & ~size_t{4095}, 64, std::string(64, '\xff'));
+
+  const auto [rows, status] = CountRows(bytes);
+
+  CHECK(rows > 100);
+  CHECK(rows < 5000);
+  CHECK(status.code() == StatusCode::kDataLoss);
+}
+
+TEST_CASE("a database that is cut off is damaged wherever it is cut", "[sqlite]") {
+  const std::string bytes = Database(NsysSql());
+  for (size_t size = 0; size < bytes.size(); size += 997) {
+    const Read read = Parse(bytes.substr(0, size));
+    CHECK_FALSE(read.status.ok());
+  }
+}
+
+TEST_CASE("a part of an export is read where the rest is damaged", "[sqlite]") {
+  std::string sql = kNsysNames + kNsysRuntime;
+  for (int i = 0; i < 2000; ++i)
+    sql += "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (" + std::to_string(10 * i) + "," +
+           std::to_string(10 * i + 5) + ",0," + Thread(100, 101) + "," + std::to_string(i) + ",4,0,NULL);";
+  std::string bytes = Database(sql);
+  bytes.replace(bytes.size() / 2 & ~size_t{4095}, 64, std::string(64, '\xff'));
+
+  const Read read = Parse(bytes);
+
+  CHECK(read.status.code() == StatusCode::kDataLoss);
+  CHECK(read.trace.calls.size() > 100);
+  CHECK(read.trace.calls.size() < 2000);
+  CHECK_FALSE(read.report.complete);
+  CHECK(read.trace.losses.size() == 1);
+}
