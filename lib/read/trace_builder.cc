@@ -81,14 +81,15 @@ uint32_t TraceBuilder::Thread(int64_t process, int64_t thread) {
 
 uint32_t TraceBuilder::Site(SiteKind kind, std::string_view name, const std::vector<ChromeValue>& args) {
   const size_t count = std::min(args.size(), kArgs);
-  std::string key(First(name, kNameBytes));
+  std::string& key = site_key_;
+  key = First(name, kNameBytes);
   key += '\0';
   key += static_cast<char>(kind);
   for (size_t i = 0; i < count; ++i) {
     key += static_cast<char>(TypeOf(args[i]));
     key.append(args[i].key) += '\0';
   }
-  const auto [found, is_new] = sites_.try_emplace(std::move(key), static_cast<uint32_t>(trace_.sites.size()));
+  const auto [found, is_new] = sites_.try_emplace(key, static_cast<uint32_t>(trace_.sites.size()));
   if (!is_new) return found->second;
   model::SiteRow row;
   row.kind = kind;
@@ -313,22 +314,31 @@ void TraceBuilder::CloseLongSpans() {
   for (model::AsyncRow& row : trace_.asyncs) close(row.begin_ns, &row.duration_ns);
 }
 
+// The events of most files are in order, but threads alternate: they are put together before events are compared.
 void TraceBuilder::OrderEvents() {
   model::EventColumns& events = trace_.events;
   const auto length = [&](uint32_t row) {
     return events.duration_ns[row] == kOpen ? INT64_MAX : events.duration_ns[row];
   };
-  Arrange(SortedRows(events.size(),
-                     [&](uint32_t a, uint32_t b) {
-                       if (events.thread[a] != events.thread[b]) return events.thread[a] < events.thread[b];
-                       if (events.begin_ns[a] != events.begin_ns[b]) return events.begin_ns[a] < events.begin_ns[b];
-                       return length(a) > length(b);
-                     }),
-          &events.begin_ns, &events.duration_ns, &events.site, &events.thread, &events.args);
-  for (uint32_t row = 0; row < events.size(); ++row) {
-    model::ThreadRow& thread = trace_.threads[events.thread[row]];
-    if (thread.event_count++ == 0) thread.first_event = row;
+  const auto is_before = [&](uint32_t a, uint32_t b) {
+    if (events.begin_ns[a] != events.begin_ns[b]) return events.begin_ns[a] < events.begin_ns[b];
+    return length(a) > length(b);
+  };
+  for (const uint32_t thread : events.thread) ++trace_.threads[thread].event_count;
+  std::vector<uint32_t> next;  // by thread
+  uint32_t first = 0;
+  for (model::ThreadRow& thread : trace_.threads) {
+    if (thread.event_count != 0) thread.first_event = first;
+    next.push_back(first);
+    first += thread.event_count;
   }
+  std::vector<uint32_t> order(events.size());
+  for (uint32_t row = 0; row < events.size(); ++row) order[next[events.thread[row]]++] = row;
+  for (const model::ThreadRow& thread : trace_.threads) {
+    const auto begin = order.begin() + thread.first_event, end = begin + thread.event_count;
+    if (!std::is_sorted(begin, end, is_before)) std::stable_sort(begin, end, is_before);
+  }
+  Arrange(order, &events.begin_ns, &events.duration_ns, &events.site, &events.thread, &events.args);
 }
 
 void TraceBuilder::OrderCalls() {
