@@ -15,6 +15,7 @@
 #include "cli/gzipped.h"
 #include "cli/otlp_verdict.h"
 #include "pitot/serialize/kineto.h"
+#include "pitot/serialize/otlp_profiles.h"
 #include "pitot/serialize/perfetto.h"
 #include "pitot/serialize/pprof.h"
 #include "pitot/serialize/xspace.h"
@@ -35,6 +36,7 @@ std::unique_ptr<Serializer> MakePerfetto(bool is_compressed) {
 }
 std::unique_ptr<Serializer> MakeKineto(bool) { return MakeKinetoSerializer(); }
 std::unique_ptr<Serializer> MakeOtlp(bool) { return MakeJudgedOtlp(); }
+std::unique_ptr<Serializer> MakeOtlpProfiles(bool) { return MakeOtlpProfilesSerializer(); }
 std::unique_ptr<Serializer> MakePprof(bool) { return MakePprofSerializer(); }
 std::unique_ptr<Serializer> MakeXSpace(bool) { return MakeXSpaceSerializer(); }
 
@@ -82,6 +84,9 @@ constexpr Format kFormats[] = {
      false},
     {"otlp", ".otlp.pb", "post it as application/x-protobuf to /v1/traces of an OTLP receiver", MakeOtlp,
      RequestsMissing, false},
+    {"otlp-profiles", ".otlp-profiles.pb",
+     "post it as application/x-protobuf to /v1development/profiles of an OTLP receiver", MakeOtlpProfiles, TimeMissing,
+     false},
     {"pprof", ".pb", "open it with `go tool pprof`", MakePprof, TimeMissing, false},
     {"xspace", ".xplane.pb", "put it into plugins/profile/RUN/ of a folder and open that with XProf", MakeXSpace,
      LinesMissing, false},
@@ -125,7 +130,7 @@ void AddConvert(CommandLine& line) {
   std::string formats = "Formats:\n";
   for (const Format& format : kFormats) {
     names.emplace_back(format.name);
-    formats += absl::StrFormat("  %-10s%s\n", format.name, format.open);
+    formats += absl::StrFormat("  %-15s%s\n", format.name, format.open);
   }
   command.Add("dump", &options->input, kDumpHelp).Required();
   command.Add("--to", &options->format, "The format").OneOf(names).ShowDefault();

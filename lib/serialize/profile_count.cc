@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pitot/serialize/pprof.h"
+#include "serialize/profile_count.h"
 
 #include <algorithm>
 #include <functional>
@@ -17,26 +17,22 @@
 #include "model/request_text.h"
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
-#include "serialize/pprof_writer.h"
 
-PITOT_NAMESPACE_BEGIN
+namespace pitot::serialize {
 namespace {
 
 using model::Interval;
 using model::kNone;
 using model::StringId;
 using model::Trace;
-using serialize::PprofOwner;
-using serialize::PprofValue;
-using serialize::PprofWriter;
-using Frame = PprofWriter::Frame;
-using Stack = PprofWriter::Stack;
+using Frame = ProfileWriter::Frame;
+using Stack = ProfileWriter::Stack;
 
 // Counts as `pitot top` does: everything is cut at the window's edges, and the tests compare the sums.
-class PprofCount {
+class ProfileCount {
  public:
-  PprofCount(const Trace& trace, ByteSink* sink)
-      : trace_(trace), out_(trace, sink), launches_(trace), waiting_(trace), lost_(trace.threads.size()) {
+  ProfileCount(const Trace& trace, ProfileWriter* writer)
+      : trace_(trace), out_(*writer), launches_(trace), waiting_(trace), lost_(trace.threads.size()) {
     for (const model::LossRow& loss : trace.losses) {
       if (loss.thread != kNone && model::IsOfEvents(loss.reason))
         lost_[loss.thread].push_back({loss.begin_ns, loss.end_ns});
@@ -143,19 +139,19 @@ class PprofCount {
     }
     if (end_ns <= begin_ns) return;
     const bool is_nested = open_.empty() || (open_.back().is_nested && end_ns <= open_.back().end_ns);
-    const Stack stack = is_nested ? out_.Call(StackNow(), FrameOf(event)) : PprofWriter::kNoStack;
+    const Stack stack = is_nested ? out_.Call(StackNow(), FrameOf(event)) : ProfileWriter::kNoStack;
     open_.push_back({end_ns, event, stack, is_nested});
     ends_.push(end_ns);
   }
 
   Stack StackNow() {
-    if (open_.empty()) return PprofWriter::kNoStack;
+    if (open_.empty()) return ProfileWriter::kNoStack;
     if (open_.back().is_nested) return open_.back().stack;
     // Each begin and end makes a new stack, so it has the innermost scopes only.
     constexpr size_t kMostFrames = 128;
     uint32_t events[kMostFrames];
     size_t count = 0;
-    Stack stack = PprofWriter::kNoStack;
+    Stack stack = ProfileWriter::kNoStack;
     for (size_t i = open_.size(); i-- > 0;) {
       if (open_[i].end_ns <= now_ns_) continue;
       if (count == kMostFrames) {
@@ -194,13 +190,13 @@ class PprofCount {
 
   void CountHost(uint32_t event, int64_t until_ns) {
     const Stack stack = StackNow();
-    const PprofOwner owner = {thread_, trace_.events.request[event], trace_.events.batch[event], kNone};
-    out_.Add(stack, owner, PprofValue::kHost, until_ns - now_ns_);
+    const ProfileOwner owner = {thread_, trace_.events.request[event], trace_.events.batch[event], kNone};
+    out_.Add(stack, owner, ProfileValue::kHost, until_ns - now_ns_);
     while (wait_ < waits_.size() && waits_[wait_].end_ns <= now_ns_) ++wait_;
     for (size_t i = wait_; i < waits_.size() && waits_[i].begin_ns < until_ns; ++i) {
       const Wait& wait = waits_[i];
       const int64_t ns = std::min(wait.end_ns, until_ns) - std::max(wait.begin_ns, now_ns_);
-      out_.Add(wait.cause == 0 ? stack : out_.Call(stack, wait.cause), owner, PprofValue::kWait, ns);
+      out_.Add(wait.cause == 0 ? stack : out_.Call(stack, wait.cause), owner, ProfileValue::kWait, ns);
     }
   }
 
@@ -215,11 +211,11 @@ class PprofCount {
     if (trace_.gpu.kind[row] == model::GpuKind::kSpan || begin_ns == end_ns) return;
     Stack stack = StackNow();
     for (const Frame captured : FramesOfPath(trace_.gpu.scope_path[row])) stack = out_.Call(stack, captured);
-    if (stack == PprofWriter::kNoStack) stack = out_.Call(stack, FrameOutside(row));
+    if (stack == ProfileWriter::kNoStack) stack = out_.Call(stack, FrameOutside(row));
     const uint32_t call = trace_.gpu.call[row];
-    PprofOwner owner = {thread_, kNone, kNone, trace_.gpu.stream[row]};
+    ProfileOwner owner = {thread_, kNone, kNone, trace_.gpu.stream[row]};
     if (call != kNone) owner.request = trace_.calls.request[call], owner.batch = trace_.calls.batch[call];
-    out_.Add(out_.Call(stack, FrameOfGpu(row)), owner, PprofValue::kGpu, end_ns - begin_ns);
+    out_.Add(out_.Call(stack, FrameOfGpu(row)), owner, ProfileValue::kGpu, end_ns - begin_ns);
   }
 
   // In place of the scopes of work that was launched outside of all.
@@ -248,12 +244,13 @@ class PprofCount {
   }
 
   Frame FrameOfGpu(uint32_t row) {
-    if (trace_.gpu.kind[row] != model::GpuKind::kKernel) return out_.FrameOf(model::ActivityName(trace_, row));
+    if (trace_.gpu.kind[row] != model::GpuKind::kKernel)
+      return out_.FrameOf(model::ActivityName(trace_, row), ProfilePlace::kGpu);
     Frame& frame = kernels_[trace_.gpu.name[row]];
     if (frame != 0) return frame;
     const std::string_view compiled = trace_.strings[trace_.gpu.name[row]];
     const std::string name = model::ReadKernelName(compiled).full;
-    return frame = out_.FrameOf(name.empty() ? "(unnamed)" : name, compiled);
+    return frame = out_.FrameOf(name.empty() ? "(unnamed)" : name, ProfilePlace::kGpu, compiled);
   }
 
   Frame NamedFrame(StringId name) {
@@ -277,7 +274,7 @@ class PprofCount {
     std::string text(trace_.strings[name]);
     if (text.empty()) text = "(unnamed)";
     if (resource != 0) text += ": " + std::string(trace_.strings[resource]);
-    return frame = out_.FrameOf(text, {}, trace_.strings[site.file], site.line);
+    return frame = out_.FrameOf(text, ProfilePlace::kHost, {}, trace_.strings[site.file], site.line);
   }
 
   // The GPU time of requests, as they share that of their batches.
@@ -288,9 +285,9 @@ class PprofCount {
       if (ns == 0) continue;
       const std::string route(trace_.strings[trace_.requests[row].route]);
       const Stack of_route =
-          route.empty() ? PprofWriter::kNoStack : out_.Call(PprofWriter::kNoStack, out_.FrameOf(route));
+          route.empty() ? ProfileWriter::kNoStack : out_.Call(ProfileWriter::kNoStack, out_.FrameOf(route));
       const Frame frame = out_.FrameOf(model::RequestName(trace_, row) + " " + route);
-      out_.Add(out_.Call(of_route, frame), {kNone, row, kNone, kNone}, PprofValue::kRequestGpu, ns);
+      out_.Add(out_.Call(of_route, frame), {kNone, row, kNone, kNone}, ProfileValue::kRequestGpu, ns);
     }
     int64_t others_ns = 0;
     for (uint32_t batch = 0; batch < trace_.batches.size(); ++batch)
@@ -301,14 +298,15 @@ class PprofCount {
         model::AddTo(&unowned, {trace_.gpu.begin_ns[row], trace_.gpu.begin_ns[row] + trace_.gpu.duration_ns[row]});
     }
     others_ns += model::TotalNs(model::Union(std::move(unowned)));
-    out_.Add(out_.Call(PprofWriter::kNoStack, out_.FrameOf("(no request)")), {}, PprofValue::kRequestGpu, others_ns);
+    out_.Add(out_.Call(ProfileWriter::kNoStack, out_.FrameOf("(no request)")), {}, ProfileValue::kRequestGpu,
+             others_ns);
   }
   bool IsUnowned(uint32_t call) const {
     return call == kNone || (trace_.calls.request[call] == kNone && trace_.calls.batch[call] == kNone);
   }
 
   const Trace& trace_;
-  PprofWriter out_;
+  ProfileWriter& out_;
   const model::LaunchIndex launches_;
   const model::WaitingCalls waiting_;
   std::vector<std::vector<Interval>> lost_;  // by thread: when events were lost
@@ -326,25 +324,8 @@ class PprofCount {
   size_t wait_ = 0;  // the first that may end after now_ns_
 };
 
-class PprofSerializer final : public Serializer {
- public:
-  explicit PprofSerializer(const char* file_name) : file_name_(file_name) {}
-  const char* FileName() const noexcept override { return file_name_.c_str(); }
-  Status Serialize(const Trace& trace, ByteSink& sink) override {
-    if (PprofCount(trace, &sink).Write()) return Status();
-    return Status(StatusCode::kIoError, "the profile could not be written");
-  }
-
- private:
-  std::string file_name_;
-};
-
 }  // namespace
 
-std::unique_ptr<Serializer> MakePprofSerializer(const char* file_name) noexcept try {
-  return std::make_unique<PprofSerializer>(file_name);
-} catch (...) {  // no memory
-  return nullptr;
-}
+bool CountProfile(const Trace& trace, ProfileWriter* writer) { return ProfileCount(trace, writer).Write(); }
 
-PITOT_NAMESPACE_END
+}  // namespace pitot::serialize

@@ -4,7 +4,7 @@
 
 `pitot convert` makes the file; a reader from tools/readers opens it, and must find exactly the recorded rows. The formats are
 pprof (`go tool pprof`), kineto-hta (Holistic Trace Analysis), kineto-tensorboard (PyTorch's plug-in), kineto-perfetto (Perfetto's
-importer of JSON), xspace (XProf), otlp (OpenTelemetry's messages) and otlp-collector (rotel, which forwards them). Exit: 0 equal,
+importer of JSON), xspace (XProf), otlp and otlp-profiles (OpenTelemetry's messages) and otlp-collector (rotel, which forwards spans). Exit: 0 equal,
 1 different, 77 a reader is not installed.
 """
 
@@ -51,9 +51,9 @@ class Files:
             raise ReaderMissing(f"{reader} is not installed: run tools/readers {reader}")
         return path
 
-    def ask(self, reader, path, *options):
-        """The answer of the reader's own program in this folder."""
-        script = pathlib.Path(__file__).parent / f"read_{reader}.py"
+    def ask(self, script, path, *options, reader=None):
+        """The answer of a program in this folder that uses the reader, by default of the same name."""
+        reader, script = reader or script, pathlib.Path(__file__).parent / f"read_{script}.py"
         out = subprocess.run([self.program(reader, "python"), script, path, *options], check=True, capture_output=True, text=True,
                              cwd=self.folder)
         return json.loads(out.stdout.splitlines()[-1])
@@ -197,6 +197,20 @@ def check_collector(files, differences):
     compare_spans(files, differences, path)
 
 
+def check_profiles(files, differences):
+    found = files.ask("otlp_profiles", files.convert("otlp-profiles", "dump.otlp-profiles.pb"), reader="otlp")
+    scopes, kernels, requests = files.top("scope"), files.top("kernel"), files.top("request")
+    differences.compare("unknown fields", [], found["unknown"])
+    differences.compare("host time by scope", {(r["name"], r["self_cpu_ns"]) for r in scopes["rows"] if r["self_cpu_ns"]},
+                        {tuple(row) for row in found["flat"]["host"]})
+    differences.compare("waits", [scopes["totals"]["self_wait_ns"]], [sum(ns for _, ns in found["flat"]["wait"])])
+    differences.compare("GPU time by kernel", {(r["name"], r["self_gpu_ns"]) for r in kernels["rows"]},
+                        {tuple(row) for row in found["flat"]["gpu"]})
+    differences.compare("GPU time by request", {(r["name"], r["self_gpu_ns"]) for r in requests["rows"] if r["self_gpu_ns"]},
+                        {tuple(row) for row in found["flat"]["request_gpu"]})
+    differences.compare("frames of CUDA's type", {r["name"] for r in kernels["rows"]}, set(found["cuda"]))
+
+
 def compare_spans(files, differences, path):
     found = files.ask("otlp", path)
     differences.compare("unknown fields", [], found["unknown"])
@@ -215,7 +229,7 @@ def compare_spans(files, differences, path):
 
 
 CHECKS = {"pprof": check_pprof, "kineto-hta": check_hta, "kineto-tensorboard": check_tensorboard,
-          "kineto-perfetto": check_perfetto, "xspace": check_xspace, "otlp": check_otlp, "otlp-collector": check_collector}
+          "kineto-perfetto": check_perfetto, "xspace": check_xspace, "otlp": check_otlp, "otlp-profiles": check_profiles, "otlp-collector": check_collector}
 
 
 def main():
