@@ -16,6 +16,7 @@
 #include "cli/table_files.h"
 #include "pitot/analyze/otlp.h"
 #include "pitot/serialize/kineto.h"
+#include "pitot/serialize/otlp_profiles.h"
 #include "pitot/serialize/perfetto.h"
 #include "pitot/serialize/pprof.h"
 #include "pitot/serialize/xspace.h"
@@ -36,6 +37,7 @@ std::unique_ptr<Serializer> MakePerfetto(bool is_compressed) {
 }
 std::unique_ptr<Serializer> MakeKineto(bool) { return MakeKinetoSerializer(); }
 std::unique_ptr<Serializer> MakeOtlp(bool) { return MakeJudgedOtlpSerializer(); }
+std::unique_ptr<Serializer> MakeOtlpProfiles(bool) { return MakeOtlpProfilesSerializer(); }
 std::unique_ptr<Serializer> MakePprof(bool) { return MakePprofSerializer(); }
 std::unique_ptr<Serializer> MakeXSpace(bool) { return MakeXSpaceSerializer(); }
 
@@ -86,6 +88,9 @@ constexpr Target kTargets[] = {
      RequestsMissing, false},
     {"parquet", ".tables", "query the tables in this folder with DuckDB, pandas or Spark", nullptr, AnythingMissing,
      true},
+    {"otlp-profiles", ".otlp-profiles.pb",
+     "post it as application/x-protobuf to /v1development/profiles of an OTLP receiver", MakeOtlpProfiles, TimeMissing,
+     false},
     {"pprof", ".pb", "open it with `go tool pprof`", MakePprof, TimeMissing, false},
     {"xspace", ".xplane.pb", "put it into plugins/profile/RUN/ of a folder and open that with XProf", MakeXSpace,
      LinesMissing, false},
@@ -145,7 +150,7 @@ void AddConvert(CommandLine& line) {
   std::string formats = "Formats:\n";
   for (const Target& target : kTargets) {
     names.emplace_back(target.name);
-    formats += absl::StrFormat("  %-10s%s\n", target.name, target.open);
+    formats += absl::StrFormat("  %-15s%s\n", target.name, target.open);
   }
   command.Add("dump", &options->input, kDumpHelp).Required();
   command.Add("--to", &options->format, "The format").OneOf(names).ShowDefault();

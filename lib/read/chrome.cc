@@ -124,7 +124,7 @@ class ChromeReader final : public ChromeTarget {
     const uint32_t site = builder_.Site(SiteKind::kScope, event.name, event.args);
     const size_t bracket = event.name.rfind(" ("), colon = event.name.rfind(':');
     if (event.category != "FEE" || bracket == std::string_view::npos || colon == std::string_view::npos ||
-        colon < bracket || event.name.back() != ')')
+        colon < bracket || event.name.back() != ')' || builder_.HasPlace(site))
       return site;
     const auto line = ParseDecimal(event.name.substr(colon + 1, event.name.size() - colon - 2), 0);
     if (line && *line >= 0 && *line <= UINT32_MAX)

@@ -61,14 +61,15 @@ uint32_t TraceBuilder::Thread(int64_t process, int64_t thread) {
 
 uint32_t TraceBuilder::Site(SiteKind kind, std::string_view name, const std::vector<ChromeValue>& args) {
   const size_t count = std::min(args.size(), kArgs);
-  std::string key(First(name, kNameBytes));
+  std::string& key = site_key_;
+  key = First(name, kNameBytes);
   key += '\0';
   key += static_cast<char>(kind);
   for (size_t i = 0; i < count; ++i) {
     key += static_cast<char>(TypeOf(args[i]));
     key.append(args[i].key) += '\0';
   }
-  const auto [found, is_new] = sites_.try_emplace(std::move(key), static_cast<uint32_t>(trace_.sites.size()));
+  const auto [found, is_new] = sites_.try_emplace(key, static_cast<uint32_t>(trace_.sites.size()));
   if (!is_new) return found->second;
   model::SiteRow row;
   row.kind = kind;

@@ -54,6 +54,7 @@ class TraceBuilder {
 
   // A site by its name, kind and the names and types of its arguments.
   uint32_t Site(SiteKind kind, std::string_view name, const std::vector<ChromeValue>& args = {});
+  bool HasPlace(uint32_t site) const { return trace_.sites[site].function != 0; }
   // Sets where the function of a site is.
   void SetPlace(uint32_t site, std::string_view function, std::string_view file, uint32_t line);
 
@@ -109,6 +110,7 @@ class TraceBuilder {
   std::map<int64_t, std::string> process_names_;
   std::map<std::pair<int64_t, int64_t>, std::string> thread_names_;
   std::unordered_map<std::string, uint32_t> sites_, devices_;
+  std::string site_key_;                                          // of the last call of Site
   std::map<std::pair<int64_t, std::string>, uint32_t> counters_;  // by process and name
   std::map<std::pair<uint32_t, int64_t>, uint32_t> streams_;
   std::map<std::vector<uint32_t>, uint32_t> shapes_;

@@ -9,6 +9,7 @@
 #include "pitot/serialize/dump.h"
 #include "pitot/serialize/kineto.h"
 #include "pitot/serialize/otlp.h"
+#include "pitot/serialize/otlp_profiles.h"
 #include "pitot/serialize/pprof.h"
 #include "pitot/serialize/xspace.h"
 #include "serialize/sample_trace.h"
@@ -45,6 +46,8 @@ TEST_CASE("convert writes each format next to the dump, and says what opens it",
   } kFormats[] = {{"pprof", "dump.pb", "go tool pprof", Serialized(*pitot::MakePprofSerializer())},
                   {"kineto", "dump.pt.trace.json", "TensorBoard", Serialized(*pitot::MakeKinetoSerializer())},
                   {"xspace", "dump.xplane.pb", "XProf", Serialized(*pitot::MakeXSpaceSerializer())},
+                  {"otlp-profiles", "dump.otlp-profiles.pb", "/v1development/profiles",
+                   Serialized(*pitot::MakeOtlpProfilesSerializer())},
                   {"otlp", "dump.otlp.pb", "/v1/traces", ""}};
   for (const auto& one : kFormats) {
     INFO(one.format);
@@ -91,7 +94,7 @@ TEST_CASE("convert writes no empty file: it says what the trace lacks, and exits
   folder.Write("empty.pitot", sink.bytes);
   folder.Write("theirs.json", kTheirs);
 
-  for (const std::string format : {"perfetto", "kineto", "otlp", "pprof", "xspace"}) {
+  for (const std::string format : {"perfetto", "kineto", "otlp", "otlp-profiles", "pprof", "xspace"}) {
     INFO(format);
     const Result result = folder.Run("convert empty.pitot --to " + format + " -o out");
     CHECK(result.exit_code == 1);
@@ -106,7 +109,7 @@ TEST_CASE("what a format does not write makes no file of it", "[cli]") {
   folder.Write("marks.json", R"([{"ph":"i","name":"mark","pid":1,"tid":1,"ts":5,"s":"t"},
     {"ph":"C","name":"queue","pid":1,"ts":5,"args":{"length":3}}])");
 
-  for (const std::string format : {"pprof", "xspace"}) {
+  for (const std::string format : {"otlp-profiles", "pprof", "xspace"}) {
     INFO(format);
     const Result result = folder.Run("convert marks.json -o out --to " + format);
     CHECK(result.exit_code == 1);

@@ -14,6 +14,7 @@
 #include "pitot/serialize/dump.h"
 #include "pitot/serialize/kineto.h"
 #include "pitot/serialize/otlp.h"
+#include "pitot/serialize/otlp_profiles.h"
 #include "pitot/serialize/perfetto.h"
 #include "pitot/serialize/pprof.h"
 #include "pitot/serialize/xspace.h"
@@ -39,6 +40,7 @@ inline void WriteAll(const pitot::model::Trace& trace) {
   Require(nlohmann::json::accept(json.bytes), "kineto", "wrote no JSON");
   const bool has_date = trace.clock.realtime_ns != 0;
   Require(pitot::MakeOtlpSerializer()->Serialize(trace, sink).ok() == has_date, "otlp", "failed");
+  Require(pitot::MakeOtlpProfilesSerializer()->Serialize(trace, sink).ok(), "otlp profiles", "failed");
   Require(pitot::MakePprofSerializer()->Serialize(trace, sink).ok(), "pprof", "failed");
   Require(pitot::MakeXSpaceSerializer()->Serialize(trace, sink).ok(), "xspace", "failed");
   Require(pitot::MakeDumpSerializer()->Serialize(trace, sink).ok(), "dump", "failed");

@@ -3,9 +3,9 @@
 """Compares converted files, as programs by others read them, with a dump.
 
 `pitot convert` makes the file; a reader from tools/readers opens it, and must find exactly the recorded rows. The formats are
-pprof (`go tool pprof`), kineto-hta (Holistic Trace Analysis), kineto-tensorboard (PyTorch's plug-in), kineto-perfetto (Perfetto's
-importer of JSON), xspace (XProf), otlp (OpenTelemetry's messages) and otlp-collector (rotel, which forwards them). Exit: 0 equal,
-1 different, 77 a reader is not installed.
+pprof (`go tool pprof`), kineto-hta (Holistic Trace Analysis), kineto-tensorboard (PyTorch's plug-in), kineto-catapult (Catapult's
+trace viewer), kineto-perfetto (Perfetto's importer of JSON), xspace (XProf), otlp and otlp-profiles (OpenTelemetry's messages) and
+otlp-collector (rotel, which forwards spans). Exit: 0 equal, 1 different, 77 a reader is not installed.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import collections
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -51,9 +52,9 @@ class Files:
             raise ReaderMissing(f"{reader} is not installed: run tools/readers {reader}")
         return path
 
-    def ask(self, reader, path, *options):
-        """The answer of the reader's own program in this folder."""
-        script = pathlib.Path(__file__).parent / f"read_{reader}.py"
+    def ask(self, script, path, *options, reader=None):
+        """The answer of a program in this folder that uses the reader, by default of the same name."""
+        reader, script = reader or script, pathlib.Path(__file__).parent / f"read_{script}.py"
         out = subprocess.run([self.program(reader, "python"), script, path, *options], check=True, capture_output=True, text=True,
                              cwd=self.folder)
         return json.loads(out.stdout.splitlines()[-1])
@@ -155,6 +156,29 @@ def check_tensorboard(files, differences):
     differences.compare("views", views, set(found["views"]) - {"Memory"})
 
 
+def check_catapult(files, differences):
+    node = shutil.which("node")
+    pages = list(files.args.readers.glob("tensorboard/lib/*/site-packages/torch_tb_profiler/static/trace_viewer_full.html"))
+    if node is None or not pages:
+        raise ReaderMissing("Catapult's viewer is not installed: run tools/readers tensorboard, and install nodejs")
+    script, path = pathlib.Path(__file__).parent / "read_catapult.js", files.convert("kineto", "trace.json")
+    out = subprocess.run([node, script, pages[0], path], check=True, capture_output=True, text=True)
+    found = json.loads(out.stdout)
+    sums = collections.defaultdict(lambda: [0, 0.0])
+    for category, name, us in found["slices"]:
+        if category in ("kernel", "gpu_memcpy", "gpu_memset"):
+            sums[name][0] += 1
+            sums[name][1] += us
+    differences.compare("work of GPUs", files.work(), triples((name, *sum_) for name, sum_ in sums.items()))
+    # The viewer draws the first arrow of a launch, and warns of the others: a graph's launch has one for each kernel.
+    first = {}
+    for call, ts, _, at in files.rows["caused"]:
+        first[(call, ts)] = min(first.get((call, ts), int(at)), int(at))
+    differences.compare("arrows", [(call, at - int(ts)) for (call, ts), at in first.items()],
+                        [(call, round(us * 1000)) for call, us in found["flows"]])
+    differences.compare("warnings", ["flow_slice_ordering_error"] * (len(files.rows["caused"]) - len(first)), found["warnings"])
+
+
 def check_perfetto(files, differences):
     if not (ROOT / "build/perfetto-venv").exists():
         raise ReaderMissing("Perfetto is not installed: run tools/perfetto_reader/perfetto_wheel.py")
@@ -197,6 +221,20 @@ def check_collector(files, differences):
     compare_spans(files, differences, path)
 
 
+def check_profiles(files, differences):
+    found = files.ask("otlp_profiles", files.convert("otlp-profiles", "dump.otlp-profiles.pb"), reader="otlp")
+    scopes, kernels, requests = files.top("scope"), files.top("kernel"), files.top("request")
+    differences.compare("unknown fields", [], found["unknown"])
+    differences.compare("host time by scope", {(r["name"], r["self_cpu_ns"]) for r in scopes["rows"] if r["self_cpu_ns"]},
+                        {tuple(row) for row in found["flat"]["host"]})
+    differences.compare("waits", [scopes["totals"]["self_wait_ns"]], [sum(ns for _, ns in found["flat"]["wait"])])
+    differences.compare("GPU time by kernel", {(r["name"], r["self_gpu_ns"]) for r in kernels["rows"]},
+                        {tuple(row) for row in found["flat"]["gpu"]})
+    differences.compare("GPU time by request", {(r["name"], r["self_gpu_ns"]) for r in requests["rows"] if r["self_gpu_ns"]},
+                        {tuple(row) for row in found["flat"]["request_gpu"]})
+    differences.compare("frames of CUDA's type", {r["name"] for r in kernels["rows"]}, set(found["cuda"]))
+
+
 def compare_spans(files, differences, path):
     found = files.ask("otlp", path)
     differences.compare("unknown fields", [], found["unknown"])
@@ -215,7 +253,8 @@ def compare_spans(files, differences, path):
 
 
 CHECKS = {"pprof": check_pprof, "kineto-hta": check_hta, "kineto-tensorboard": check_tensorboard,
-          "kineto-perfetto": check_perfetto, "xspace": check_xspace, "otlp": check_otlp, "otlp-collector": check_collector}
+          "kineto-catapult": check_catapult, "kineto-perfetto": check_perfetto, "xspace": check_xspace, "otlp": check_otlp,
+          "otlp-profiles": check_profiles, "otlp-collector": check_collector}
 
 
 def main():

@@ -5,22 +5,19 @@
 
 #include <catch2/catch.hpp>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "fakes/string_sink.h"
 #include "golden.h"
-#include "pitot/analyze/top.h"
 #include "pitot/model/trace.h"
+#include "serialize/profile_sums.h"
 #include "serialize/proto/pprof_profile.pb.h"
 #include "serialize/sample_trace.h"
 
 namespace pitot::test {
 namespace {
 
-using analyze::TopBy;
-using analyze::TopTable;
 using fakes::StringSink;
 using model::Trace;
 using perftools::profiles::Profile;
@@ -35,72 +32,26 @@ Profile Write(const Trace& trace) {
 }
 
 // The profile as its readers add it up.
-struct Sums {
-  using ByName = std::map<std::string, int64_t>;
-  std::map<std::string, ByName> flat, cumulative;  // by sample type
-  std::map<std::string, ByName> labels;            // of "gpu", by key
-  std::map<std::string, int64_t> total;
-
-  explicit Sums(const Profile& profile) {
-    const auto text = [&](int64_t index) { return profile.string_table(static_cast<int>(index)); };
-    std::map<uint64_t, std::string> functions, locations;
-    for (const auto& function : profile.function()) functions[function.id()] = text(function.name());
-    for (const auto& location : profile.location())
-      locations[location.id()] = functions.at(location.line(0).function_id());
-    for (const Sample& sample : profile.sample()) {
-      REQUIRE(sample.value_size() == profile.sample_type_size());
-      for (int type = 0; type < sample.value_size(); ++type) {
-        if (sample.value(type) == 0) continue;
-        const std::string of = text(profile.sample_type(type).type());
-        total[of] += sample.value(type);
-        flat[of][locations.at(sample.location_id(0))] += sample.value(type);
-        // A piece of GPU work is the innermost frame. It may have the name of a scope.
-        std::set<std::string> frames;
-        for (int i = of == "gpu"; i < sample.location_id_size(); ++i)
-          frames.insert(locations.at(sample.location_id(i)));
-        for (const std::string& frame : frames) cumulative[of][frame] += sample.value(type);
-        if (of != "gpu") continue;
-        for (const auto& label : sample.label()) labels[text(label.key())][text(label.str())] += sample.value(type);
-      }
-    }
-  }
-};
-
-// For readable failures.
-std::string Text(const Sums::ByName& sums) {
-  std::string text;
-  for (const auto& [name, ns] : sums) text += name + ": " + std::to_string(ns) + "\n";
-  return text;
-}
-
-TopTable TopOf(const Trace& trace, TopBy by) {
-  TopTable table;
-  analyze::TopOptions options;
-  options.by = by;
-  REQUIRE(analyze::FindTop(trace, options, &table).ok());
-  return table;
-}
-
-template <class Value> Sums::ByName ByName(const TopTable& table, const Value& value) {
-  Sums::ByName sums;
-  for (const analyze::TopRow& row : table.rows) {
-    if (value(row) != 0) sums[row.name] += value(row);
+ProfileSums Sums(const Profile& profile) {
+  ProfileSums sums;
+  const auto text = [&](int64_t index) { return profile.string_table(static_cast<int>(index)); };
+  std::map<uint64_t, std::string> functions, locations;
+  for (const auto& function : profile.function()) functions[function.id()] = text(function.name());
+  for (const auto& location : profile.location())
+    locations[location.id()] = functions.at(location.line(0).function_id());
+  for (const Sample& sample : profile.sample()) {
+    REQUIRE(sample.value_size() == profile.sample_type_size());
+    std::vector<std::string> frames;
+    for (const uint64_t id : sample.location_id()) frames.push_back(locations.at(id));
+    std::map<std::string, std::string> labels;
+    for (const auto& label : sample.label()) labels[text(label.key())] = text(label.str());
+    for (int type = 0; type < sample.value_size(); ++type)
+      sums.Add(text(profile.sample_type(type).type()), frames, labels, sample.value(type));
   }
   return sums;
 }
 
-void CheckAgainstTop(const Trace& trace) {
-  Sums sums((Write(trace)));
-  const TopTable scopes = TopOf(trace, TopBy::kScope), kernels = TopOf(trace, TopBy::kKernel),
-                 requests = TopOf(trace, TopBy::kRequest);
-
-  CHECK(Text(sums.flat["host"]) == Text(ByName(scopes, [](const auto& row) { return row.self_cpu_ns; })));
-  CHECK(Text(sums.cumulative["host"]) == Text(ByName(scopes, [](const auto& row) { return row.cpu_total_ns; })));
-  CHECK(sums.total["wait"] == scopes.wait_ns);
-  CHECK(Text(sums.flat["gpu"]) == Text(ByName(kernels, [](const auto& row) { return row.self_gpu_ns; })));
-  CHECK(Text(sums.cumulative["gpu"]) == Text(ByName(scopes, [](const auto& row) { return row.gpu_total_ns; })));
-  CHECK(Text(sums.flat["request_gpu"]) == Text(ByName(requests, [](const auto& row) { return row.self_gpu_ns; })));
-}
+void CheckAgainstTop(const Trace& trace) { test::CheckAgainstTop(trace, Sums(Write(trace))); }
 
 TEST_CASE("a profile's sums are those of the tables by scope, kernel and request", "[pprof]") {
   CheckAgainstTop(SampleTrace());
@@ -126,24 +77,24 @@ TEST_CASE("waits in a profile are named by cause: the resource, or the call that
   maker.Event(thread, wait, 150, 40, {}, {4, maker.String("journal"), 0, 0});
   maker.Call(thread, "cudaStreamSynchronize", 300, 60, {}, 0);
 
-  Sums sums((Write(maker.Finish())));
+  ProfileSums sums = Sums(Write(maker.Finish()));
 
-  CHECK(sums.flat["wait"] == Sums::ByName{{"wait: journal", 40}, {"cudaStreamSynchronize", 60}});
+  CHECK(sums.flat["wait"] == ProfileSums::ByName{{"wait: journal", 40}, {"cudaStreamSynchronize", 60}});
   CHECK(sums.cumulative["wait"]["work"] == 100);
-  CHECK(sums.flat["host"] == Sums::ByName{{"work", 460}, {"wait: journal", 40}});
+  CHECK(sums.flat["host"] == ProfileSums::ByName{{"work", 460}, {"wait: journal", 40}});
 }
 
 TEST_CASE("GPU time in a profile is labelled by request, trace, route, thread, stream and device", "[pprof]") {
   const Trace trace = SampleTrace();
 
-  Sums sums((Write(trace)));
+  ProfileSums sums = Sums(Write(trace));
 
-  CHECK(sums.labels["device"] == Sums::ByName{{"0", sums.total["gpu"]}});
-  CHECK(sums.labels["stream"] == Sums::ByName{{"7", 4'001'000}, {"14", 9'000'000}});
-  CHECK(sums.labels["thread"] == Sums::ByName{{"executor", 4'000'000}});
-  CHECK(sums.labels["executor"] == Sums::ByName{{"resnet50", 4'000'000}});
-  CHECK(sums.labels["request"] == Sums::ByName{{"1111222233338f0c", 3'000'000}});
-  CHECK(sums.labels["route"] == Sums::ByName{{"/classify", 3'000'000}});
+  CHECK(sums.labels["device"] == ProfileSums::ByName{{"0", sums.total["gpu"]}});
+  CHECK(sums.labels["stream"] == ProfileSums::ByName{{"7", 4'001'000}, {"14", 9'000'000}});
+  CHECK(sums.labels["thread"] == ProfileSums::ByName{{"executor", 4'000'000}});
+  CHECK(sums.labels["executor"] == ProfileSums::ByName{{"resnet50", 4'000'000}});
+  CHECK(sums.labels["request"] == ProfileSums::ByName{{"1111222233338f0c", 3'000'000}});
+  CHECK(sums.labels["route"] == ProfileSums::ByName{{"/classify", 3'000'000}});
 }
 
 TEST_CASE("the profile of the sample matches the approved file", "[pprof][golden]") {
@@ -175,7 +126,7 @@ TEST_CASE("of many scopes that overlap, a profile's stacks have the innermost on
   int most_frames = 0;
   for (const Sample& sample : profile.sample()) most_frames = std::max(most_frames, sample.location_id_size());
   CHECK(most_frames == 129);  // 128 and "(more scopes)"
-  Sums sums(profile);
+  ProfileSums sums = Sums(profile);
   CHECK(sums.flat["host"].size() == kScopes);
   CHECK(sums.total["host"] == 2 * kScopes - 1);
   CHECK(sums.cumulative["host"]["(more scopes)"] > kScopes);
