@@ -828,6 +828,19 @@ TEST_CASE("a scope beyond the limit of overlapping rows is cut, with its true du
                       [](const Replayed::Slice& slice) { return slice.args.count("true_duration_ns") != 0; }) == 83);
 }
 
+TEST_CASE("a Perfetto trace of a trace without a date has no Unix time", "[perfetto]") {
+  Trace trace = SampleTrace();
+  trace.clock = {};
+  proto::Trace file;
+  REQUIRE(file.ParseFromString(Serialize(trace)));
+
+  std::set<uint32_t> clocks;
+  for (const auto& packet : file.packet()) {
+    for (const auto& clock : packet.clock_snapshot().clocks()) clocks.insert(clock.clock_id());
+  }
+  CHECK(clocks == std::set<uint32_t>{3, 64});  // CLOCK_MONOTONIC, and that of sequences
+}
+
 TEST_CASE("a Perfetto trace that cannot be written returns an error", "[perfetto]") {
   StringSink sink(100);
   CHECK(MakePerfettoSerializer({})->Serialize(SampleTrace(), sink).code() == StatusCode::kIoError);
