@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/columns.h"
 #include "base/message.h"
 #include "base/text.h"
 #include "session/process_facts.h"
