@@ -8,6 +8,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/columns.h"
 #include "benchmarks/rounds.h"
@@ -20,6 +21,8 @@
 #include "pitot/serialize/perfetto.h"
 #include "pitot/serialize/pprof.h"
 #include "pitot/serialize/xspace.h"
+#include "tables/parquet.h"
+#include "tables/tables.h"
 
 namespace pitot::benchmarks {
 namespace {
@@ -214,10 +217,24 @@ class NullSink final : public ByteSink {
   bool Write(const void*, uint64_t) noexcept override { return true; }
 };
 
+// All tables, one after another.
+class AllTables final : public Serializer {
+ public:
+  const char* FileName() const noexcept override { return "tables"; }
+  Status Serialize(const model::Trace& trace, ByteSink& sink) override {
+    Status status;
+    for (tables::Table& table : tables::TablesOf(trace)) {
+      if (status.ok()) status = tables::MakeParquet(std::move(table))->Serialize(trace, sink);
+    }
+    return status;
+  }
+};
+
 std::unique_ptr<Serializer> MakeFormat(const std::string& name) {
   if (name == "perfetto") return MakePerfettoSerializer();
   if (name == "kineto") return MakeKinetoSerializer();
   if (name == "otlp") return MakeOtlpSerializer();
+  if (name == "parquet") return std::make_unique<AllTables>();
   if (name == "pprof") return MakePprofSerializer();
   return MakeXSpaceSerializer();
 }
@@ -244,8 +261,8 @@ template <const char* kFormat> void ConvertTime(benchmark::State& state, Rounds&
 template <const char* kFormat> void ConvertMemory(benchmark::State& state, Rounds& rounds) {
   Convert(state, rounds, kFormat, true);
 }
-constexpr char kPerfetto[] = "perfetto", kKineto[] = "kineto", kOtlp[] = "otlp", kPprof[] = "pprof",
-               kXSpace[] = "xspace";
+constexpr char kPerfetto[] = "perfetto", kKineto[] = "kineto", kOtlp[] = "otlp", kParquet[] = "parquet",
+               kPprof[] = "pprof", kXSpace[] = "xspace";
 void RegisterAll() {
   Register("analyze/read_json_per_gb", 5, ReadJson, "s", 10);
   Register("analyze/indexes_per_million_rows", 11, Index, "ms", 500);
@@ -259,6 +276,8 @@ void RegisterAll() {
   Register("convert/kineto_memory_per_million_rows", 5, ConvertMemory<kKineto>, "MB", 64);
   Register("convert/otlp_per_million_rows", 5, ConvertTime<kOtlp>, "ms", 1000);
   Register("convert/otlp_memory_per_million_rows", 5, ConvertMemory<kOtlp>, "MB", 64);
+  Register("convert/parquet_per_million_rows", 5, ConvertTime<kParquet>, "ms", 1000);
+  Register("convert/parquet_memory_per_million_rows", 5, ConvertMemory<kParquet>, "MB", 64);
   Register("convert/pprof_per_million_rows", 5, ConvertTime<kPprof>, "ms", 1000);
   Register("convert/pprof_memory_per_million_rows", 5, ConvertMemory<kPprof>, "MB", 64);
   Register("convert/xspace_per_million_rows", 5, ConvertTime<kXSpace>, "ms", 1000);

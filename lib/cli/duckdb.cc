@@ -100,23 +100,24 @@ int StartDuckDb(const DuckDb& database, const std::string& script, pid_t* child,
   return error;
 }
 
-// Passes the output on. Returns its number of lines.
-size_t Relay(int output) {
+// Passes the output on. Whether it has rows.
+bool Relay(int output, Layout layout) {
+  constexpr size_t kFrameLines = 4, kTitleLines = 1;  // of an answer without rows
   size_t lines = 0;
+  std::string begin;
   char buffer[16 << 10];
   for (;;) {
     const ssize_t size = read(output, buffer, sizeof buffer);
     if (size < 0 && errno == EINTR) continue;
     if (size <= 0) break;
     lines += static_cast<size_t>(std::count(buffer, buffer + size, '\n'));
+    if (begin.size() < 2) begin.append(buffer, static_cast<size_t>(size));
     Print({buffer, static_cast<size_t>(size)});
   }
   close(output);
-  return lines;
+  if (layout == Layout::kJson) return !begin.empty() && begin.substr(0, 2) != "[]";
+  return lines > (layout == Layout::kCsv ? kTitleLines : kFrameLines);
 }
-
-// The lines of an answer without rows: a frame with the titles, the titles, or "[]".
-size_t LinesWithoutRows(Layout layout) { return layout == Layout::kTable ? 4 : layout == Layout::kCsv ? 1 : 0; }
 
 }  // namespace
 
@@ -128,7 +129,7 @@ int Ask(const DuckDb& database, const std::string& sql) {
     return kUnreadable;
   }
   void (*const before)(int) = signal(SIGINT, SIG_IGN);  // it ends DuckDB, and the folder is removed afterwards
-  const size_t lines = Relay(output);
+  const bool has_rows = Relay(output, database.layout);
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
   signal(SIGINT, before);
   if (WIFSIGNALED(status)) {
@@ -136,7 +137,7 @@ int Ask(const DuckDb& database, const std::string& sql) {
     return kUnreadable;
   }
   if (WEXITSTATUS(status) != 0) return kUsage;
-  return lines <= LinesWithoutRows(database.layout) ? kNothingFound : kDone;
+  return has_rows ? kDone : kNothingFound;
 }
 
 }  // namespace pitot::cli

@@ -84,11 +84,35 @@ Table Sites(const Trace& trace) {
   return table;
 }
 
-// The shown name of an event, as a string of the trace.
+// The name of an event, as a string of the trace.
 model::StringId NameOf(const Trace& trace, uint64_t event) {
   const model::SiteRow& site = trace.sites[trace.events.site[event]];
   const uint32_t args = trace.events.args[event];
   return site.name_is_first_arg && args != kNone ? static_cast<model::StringId>(trace.arg_values[args]) : site.name;
+}
+
+// The resource of a wait; 0: unknown, or it is none.
+model::StringId ResourceOf(const Trace& trace, uint64_t event) {
+  const model::SiteRow& site = trace.sites[trace.events.site[event]];
+  const uint32_t args = trace.events.args[event];
+  const bool has_it =
+      site.kind == SiteKind::kWait && args != kNone && site.arg_types.size() >= 2 && model::IsText(site.arg_types[1]);
+  return has_it ? static_cast<model::StringId>(trace.arg_values[args + 1]) : 0;
+}
+
+// "wait: journal".
+Column ShownName(const Trace& trace) {
+  constexpr int kNameBits = 32;
+  const auto key = [&trace](uint64_t event) {
+    return uint64_t{ResourceOf(trace, event)} << kNameBits | NameOf(trace, event);
+  };
+  const auto text = [&trace](uint64_t both, std::string* room) {
+    const auto name = static_cast<model::StringId>(both), resource = static_cast<model::StringId>(both >> kNameBits);
+    if (resource == 0) return trace.strings[name];
+    room->assign(trace.strings[name]).append(": ").append(trace.strings[resource]);
+    return std::string_view(*room);
+  };
+  return TextOf("name", key, text);
 }
 
 Table Events(const Trace& trace) {
@@ -98,7 +122,7 @@ Table Events(const Trace& trace) {
   Add(&table, Id("event_id"), RowOf("thread_id", [&](uint64_t row) { return events.thread[row]; }),
       Name(
           "kind", [&](uint64_t row) { return trace.sites[events.site[row]].kind; }, SiteKindName),
-      Text(trace, "name", [&](uint64_t row) { return NameOf(trace, row); }));
+      ShownName(trace));
   AddMoment(
       trace, "begin", [&](uint64_t row) { return events.begin_ns[row]; }, &table);
   Add(&table, Duration("duration_ns", [&](uint64_t row) { return events.duration_ns[row]; }),
@@ -170,11 +194,11 @@ void AddEvent(const Trace& trace, const std::shared_ptr<std::vector<uint32_t>>& 
 // Arguments of PITOT_WAIT: kind, resource, and the owner's thread and request.
 Table Waits(const Trace& trace) {
   const auto rows = EventsOf(trace, SiteKind::kWait);
-  // The argument at a place; 0 if the event has none there, or of another type.
-  const auto arg = [&trace, rows](uint64_t row, size_t place, bool is_text) -> model::ArgValue {
+  // The number at a place; 0 if the event has none there.
+  const auto arg = [&trace, rows](uint64_t row, size_t place) -> model::ArgValue {
     const uint32_t event = (*rows)[row], first = trace.events.args[event];
     const std::vector<ArgType>& types = trace.sites[trace.events.site[event]].arg_types;
-    if (first == kNone || place >= types.size() || model::IsText(types[place]) != is_text) return 0;
+    if (first == kNone || place >= types.size() || model::IsText(types[place])) return 0;
     return trace.arg_values[first + place];
   };
   using RowById = std::unordered_map<uint64_t, uint32_t>;
@@ -196,12 +220,11 @@ Table Waits(const Trace& trace) {
   AddEvent(trace, rows, &table);
   Add(&table,
       Name(
-          "kind", [arg](uint64_t row) { return static_cast<WaitKind>(arg(row, 0, false)); }, WaitKindName),
-      Text(trace, "resource", [arg](uint64_t row) { return static_cast<model::StringId>(arg(row, 1, true)); }),
+          "kind", [arg](uint64_t row) { return static_cast<WaitKind>(arg(row, 0)); }, WaitKindName),
+      Text(trace, "resource", [&trace, rows](uint64_t row) { return ResourceOf(trace, (*rows)[row]); }),
       RowOf(
-          "owner_thread_id", [arg, find, threads](uint64_t row) { return find(*threads, arg(row, 2, false)); },
-          "who had it"),
-      RowOf("owner_request_id", [arg, find, requests](uint64_t row) { return find(*requests, arg(row, 3, false)); }));
+          "owner_thread_id", [arg, find, threads](uint64_t row) { return find(*threads, arg(row, 2)); }, "who had it"),
+      RowOf("owner_request_id", [arg, find, requests](uint64_t row) { return find(*requests, arg(row, 3)); }));
   return table;
 }
 

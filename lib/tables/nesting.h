@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which scope each event of a thread is in, and the time in which it was the innermost one.
+// The scope around each event of a thread, and its time as the innermost one.
 #ifndef PITOT_LIB_TABLES_NESTING_H_
 #define PITOT_LIB_TABLES_NESTING_H_
 
@@ -11,7 +11,7 @@
 
 namespace pitot::tables {
 
-// Knows one thread at a time, so that events are asked for in their order.
+// Knows one thread at a time: ask for events in their order.
 class Nesting {
  public:
   explicit Nesting(const model::Trace& trace);

@@ -370,7 +370,7 @@ class FileWriter {
   Status status_;
   int64_t offset_ = 0;
   std::vector<Group> groups_;
-  // Of the present column.
+  // The present column.
   Values values_;
   std::unordered_map<uint64_t, uint32_t> place_of_;  // in the dictionary
   std::vector<uint32_t> places_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A table for readers that others wrote: names and types of columns, and functions that fill them block by block. No
+// A table for readers by others: names and types of columns, and functions that fill them block by block. No
 // table is ever in memory as a whole.
 #ifndef PITOT_LIB_TABLES_TABLE_H_
 #define PITOT_LIB_TABLES_TABLE_H_
@@ -21,15 +21,15 @@ namespace pitot::tables {
 
 enum class Type : uint8_t {
   kInteger,  // 64 bits
-  kRow,      // the id of a row: an integer of which there are few different ones
+  kRow,      // an integer with few distinct values, such as the id of a row
   kReal,
   kBool,
   kText,
   kUtc,  // microseconds since 1970
 };
 
-// Values of some rows, as bits. `is_there` has an element for each row of a column that may have nulls; `bits` only for
-// those that are there. A text is a key, and Column::text makes the text of it.
+// Values of some rows, as bits. `is_there` has an element for each row, if the column may have nulls. `bits` has the
+// others. A text is a key for Column::text.
 struct Values {
   std::vector<bool> is_there;
   std::vector<uint64_t> bits;
@@ -40,7 +40,7 @@ struct Column {
   Type type = Type::kInteger;
   bool may_be_null = false;
   std::function<void(uint64_t first, uint64_t last, Values* values)> fill;  // the rows first to last - 1
-  // The text of a key; `room` is for texts that are made.
+  // The text of a key, in `room` if it has no other place.
   std::function<std::string_view(uint64_t key, std::string* room)> text;
   std::string note;  // for the documents
 };
@@ -115,7 +115,7 @@ template <class Value> Column Duration(std::string name, Value value, std::strin
   };
   return Integer(std::move(name), ns_or_null, std::move(note));
 }
-// A number for which 0 means that there is none: 0 is null.
+// A number; 0 is null.
 template <class Value> Column NotZero(std::string name, Value value, std::string note = "") {
   const auto number_or_null = [value = std::move(value)](uint64_t row) {
     const auto number = value(row);
@@ -124,7 +124,7 @@ template <class Value> Column NotZero(std::string name, Value value, std::string
   return Integer(std::move(name), number_or_null, std::move(note));
 }
 
-// A text of a key that value(row) gives.
+// The text of the key value(row).
 template <class Value, class Text> Column TextOf(std::string name, Value value, Text text, std::string note = "") {
   Column column = Make(Type::kText, std::move(name), std::move(value), std::move(note));
   column.text = std::move(text);
@@ -169,7 +169,8 @@ template <class Value> void AddMoment(const model::Trace& trace, const std::stri
   const auto utc = [&trace, value, may_be_unset](uint64_t row) -> std::optional<int64_t> {
     const int64_t ns = value(row);
     if (trace.clock.realtime_ns == 0 || (may_be_unset && ns == 0)) return std::nullopt;
-    return (ns - trace.clock.monotonic_ns + trace.clock.realtime_ns) / 1000;
+    // A file may have any clocks.
+    return static_cast<int64_t>(Bits(ns) - Bits(trace.clock.monotonic_ns) + Bits(trace.clock.realtime_ns)) / 1000;
   };
   if (may_be_unset) {
     table->columns.push_back(NotZero(name + "_ns", value));
@@ -184,7 +185,7 @@ template <class... Columns> void Add(Table* table, Columns... columns) {
   (table->columns.push_back(std::move(columns)), ...);
 }
 
-// Something that several columns need, made once one of them is filled. Copies share it.
+// Data for several columns, made once one of them is filled. Copies share it.
 template <class Made> class Lazy {
  public:
   explicit Lazy(std::function<Made()> make) : shared_(std::make_shared<Shared>(Shared{std::move(make), {}})) {}

@@ -33,7 +33,7 @@ struct StepRow {
   analyze::BlameSegment data;
 };
 
-// Everything that was found out about requests.
+// All findings about requests.
 struct Judged {
   std::vector<VerdictRow> verdicts;
   std::vector<CauseRow> causes;
@@ -41,7 +41,7 @@ struct Judged {
   std::vector<StepRow> steps;
 };
 
-// Requests that fired; without any, the one that `pitot why` takes.
+// Requests that fired; without any, the choice of `pitot why`.
 std::vector<uint32_t> AskedRequests(const Trace& trace) {
   std::unordered_set<uint64_t> fired;
   for (const model::FiringRow& firing : trace.firings) fired.insert(firing.request_id);

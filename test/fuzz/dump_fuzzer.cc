@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <string>
+#include <utility>
 
 #include "fuzz/fuzz.h"
 #include "fuzz/questions.h"
@@ -16,6 +17,8 @@
 #include "pitot/read/dump.h"
 #include "serialize/crc32c.h"
 #include "serialize/dump_format.h"
+#include "tables/parquet.h"
+#include "tables/tables.h"
 
 namespace {
 
@@ -71,6 +74,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const pitot::analyze::AnalyzerReport& analyzer : answers.analyzers)
     Require(analyzer.status.ok(), analyzer.name.c_str(), analyzer.status.message());
   fuzz::WriteAll(trace);
+  fuzz::NullSink sink;
+  for (pitot::tables::Table& table : pitot::tables::TablesOf(trace))
+    Require(pitot::tables::MakeParquet(std::move(table))->Serialize(trace, sink).ok(), "parquet", "failed");
   return 0;
 }
 

@@ -4,8 +4,9 @@
 
 `pitot convert` makes the file; a reader from tools/readers opens it, and must find exactly the recorded rows. The formats are
 pprof (`go tool pprof`), kineto-hta (Holistic Trace Analysis), kineto-tensorboard (PyTorch's plug-in), kineto-catapult (Catapult's
-trace viewer), kineto-perfetto (Perfetto's importer of JSON), xspace (XProf), otlp and otlp-profiles (OpenTelemetry's messages) and
-otlp-collector (rotel, which forwards spans). Exit: 0 equal, 1 different, 77 a reader is not installed.
+trace viewer), kineto-perfetto (Perfetto's importer of JSON), xspace (XProf), otlp and otlp-profiles (OpenTelemetry's messages),
+otlp-collector (rotel, which forwards spans) and parquet (DuckDB, pandas and Arrow). Exit: 0 equal, 1 different, 77 a reader is not
+installed.
 """
 
 import argparse
@@ -252,9 +253,52 @@ def compare_spans(files, differences, path):
     differences.compare("links of batches", [len(files.rows["joined"]) + len(files.rows["arrow"])], [found["links"]])
 
 
+def check_parquet(files, differences):
+    folder = files.convert("parquet", "tables")
+    compare_tables(files, differences, files.ask("duckdb", folder))
+    compare_tables(files, differences, files.ask("duckdb", files.convert("parquet", "packed", "--compress")))
+    program = files.program("duckdb", "duckdb")
+    # The documented questions, which may have no answer.
+    for question in re.findall(r"```sql\n(.*?)```", (ROOT / "docs/reference/query.md").read_text(), re.S):
+        answer = subprocess.run([files.args.pitot, "query", files.args.dump, question, "--duckdb", program], capture_output=True)
+        differences.compare("questions", [True], [answer.returncode in (0, 1)])
+    # The same sums through `pitot query`.
+    query = "select coalesce(host_id, id) || ' ' || route, gpu_ns from requests where gpu_ns > 0"
+    out = subprocess.run([files.args.pitot, "query", files.args.dump, query, "--json", "--duckdb", program],
+                         capture_output=True, text=True)
+    differences.compare("requests of a query", requests_of(files), [tuple(row.values()) for row in json.loads(out.stdout)])
+
+
+def requests_of(files):
+    return {(row["name"], row["self_gpu_ns"]) for row in files.top("request")["rows"]
+            if row["self_gpu_ns"] and row["name"] != "(no request)"}
+
+
+def compare_tables(files, differences, found):
+    def rows(name):
+        return [tuple(row) for row in found[name]]
+
+    differences.compare("tables that Arrow reads otherwise", [], found["different"])
+    kernels = {(row["name"], row["self_gpu_ns"]) for row in files.top("kernel")["rows"]}
+    differences.compare("GPU time by kernel, DuckDB", kernels, rows("kernels"))
+    differences.compare("GPU time by kernel, pandas", kernels, rows("kernels_pandas"))
+    differences.compare("host time by scope", {(row["name"], row["self_cpu_ns"]) for row in files.top("scope")["rows"]
+                                               if row["self_cpu_ns"]}, rows("scopes"))
+    differences.compare("GPU time by request", requests_of(files), rows("requests"))
+    differences.compare("GPU work", [(int(ts), int(dur), int(size), int(graph), path) for _, _, ts, dur, _, size, graph, path, _
+                                     in files.rows["gpu"]], rows("work"))
+    differences.compare("calls", [(int(tid), int(ts), int(dur), name) for tid, ts, dur, name, _ in files.rows["call"]],
+                        rows("calls"))
+    differences.compare("launches", [(name, int(ts), int(begin)) for name, ts, _, begin in files.rows["caused"]], rows("caused"))
+    differences.compare("stages", [(id_, int(ts), int(dur), name) for id_, ts, dur, name in files.rows["stage"]], rows("stages"))
+    differences.compare("samples", [(int(ts), name, float(value)) for ts, name, value, *_ in files.rows["sample"]],
+                        rows("samples"))
+    differences.compare("UTC", [(0,)] * len(files.rows["request"]), rows("utc"))
+
+
 CHECKS = {"pprof": check_pprof, "kineto-hta": check_hta, "kineto-tensorboard": check_tensorboard,
           "kineto-catapult": check_catapult, "kineto-perfetto": check_perfetto, "xspace": check_xspace, "otlp": check_otlp,
-          "otlp-profiles": check_profiles, "otlp-collector": check_collector}
+          "otlp-profiles": check_profiles, "otlp-collector": check_collector, "parquet": check_parquet}
 
 
 def main():
