@@ -8,12 +8,13 @@
 
 namespace pitot::read {
 
-extern const Format kDumpFormat, kOnnxFormat, kJaxFormat, kKinetoFormat, kChromeFormat;
+extern const Format kDumpFormat, kOnnxFormat, kJaxFormat, kOtlpFormat, kKinetoFormat, kChromeFormat;
 
 inline constexpr const Format* kFormats[] = {
     &kDumpFormat,    //
     &kOnnxFormat,    // before Kineto: both have a category "Kernel"
     &kJaxFormat,     //
+    &kOtlpFormat,    //
     &kKinetoFormat,  //
     &kChromeFormat,  // last: the others are dialects of it
 };

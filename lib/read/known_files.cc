@@ -69,7 +69,7 @@ std::string SqliteName(std::string_view bytes) {
 std::string JsonName(const JsonHead& json) {
   if (json.is_bare) return "JSON, but not a trace: it has no readable event: none of its members has a phase (\"ph\")";
   if (!json.has_events) {
-    if (json.HasMember("resourceSpans")) return "OpenTelemetry's spans as JSON, not read by this version";
+    if (json.HasMember("resourceSpans")) return "OpenTelemetry's spans as JSON, without a span";
     if (json.HasMember("rocprofiler-sdk-tool")) return "JSON of rocprofv3, not read by this version";
     return "JSON, but not a trace: it has no traceEvents";
   }
