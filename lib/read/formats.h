@@ -8,7 +8,7 @@
 
 namespace pitot::read {
 
-extern const Format kDumpFormat, kOnnxFormat, kJaxFormat, kKinetoFormat, kChromeFormat;
+extern const Format kDumpFormat, kOnnxFormat, kJaxFormat, kOtlpFormat, kKinetoFormat, kChromeFormat;
 extern const Format kNsysFormat, kRocpdFormat, kRocprofFormat;
 
 inline constexpr const Format* kFormats[] = {
@@ -18,6 +18,7 @@ inline constexpr const Format* kFormats[] = {
     &kRocprofFormat,  //
     &kOnnxFormat,     // before Kineto: both have a category "Kernel"
     &kJaxFormat,      //
+    &kOtlpFormat,     //
     &kKinetoFormat,   //
     &kChromeFormat,   // last: the others are dialects of it
 };

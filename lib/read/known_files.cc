@@ -69,7 +69,7 @@ std::string DatabaseName(const Head& head) {
 std::string JsonName(const JsonHead& json) {
   if (json.is_bare) return "JSON, but not a trace: it has no readable event: none of its members has a phase (\"ph\")";
   if (!json.has_events) {
-    if (json.HasMember("resourceSpans")) return "OpenTelemetry's spans as JSON, not read by this version";
+    if (json.HasMember("resourceSpans")) return "OpenTelemetry's spans as JSON, without a span";
     return "JSON, but not a trace: it has no traceEvents";
   }
   if (json.values == 0 && json.is_cut) return "a trace that ends before its first event does";

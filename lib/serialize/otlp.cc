@@ -164,6 +164,7 @@ class OtlpWriter {
       const int64_t end_ns = queued.take_ns != 0 ? queued.take_ns : trace_.RequestEnd(request);
       out_.Begin(PartOf(id, ++number), id.span, "queued " + std::string(trace_.strings[queued.queue]), span::kInternal,
                  queued.enqueue_ns, std::max(end_ns, queued.enqueue_ns));
+      out_.Text("pitot.queue", trace_.strings[queued.queue]);
       if (queued.take_ns == 0) out_.Int("pitot.open", 1);
       if (queued.batch != kNone) out_.Link(IdOfBatch(queued.batch));
       out_.End();

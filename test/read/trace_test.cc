@@ -169,5 +169,5 @@ TEST_CASE("a missing file, a folder and a pipe are refused at once", "[read]") {
 TEST_CASE("the list of formats names each", "[read]") {
   CHECK(pitot::ReadableFormats() ==
         "Pitot's dumps, SQLite exports of Nsight Systems, databases of rocprofv3, JSON of rocprofv3, ONNX Runtime's "
-        "profiles, traces of JAX's profiler, JSON of PyTorch's profiler and Chrome JSON");
+        "profiles, traces of JAX's profiler, OpenTelemetry's spans (OTLP), JSON of PyTorch's profiler and Chrome JSON");
 }

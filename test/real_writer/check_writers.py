@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Records with viztracer, ONNX Runtime and JAX, and compares pitot's answers with the tools' own files.
+"""Records with viztracer, ONNX Runtime, JAX and OpenTelemetry's SDK, and compares pitot's answers with the tools' own files.
 
 Each tool runs a small program in its own process. The files are then read twice: as JSON by this program, and by pitot. Counts
 and times must be equal to the nanosecond. --install makes the environment, build/writers-venv, by pip. Exit: 0 equal, 1
@@ -19,7 +19,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 VENV = ROOT / 'build/writers-venv'
-PACKAGES = ['viztracer==1.1.1', 'onnxruntime==1.32.0', 'onnx==1.23.2', 'jax==0.10.2', 'jaxlib==0.10.2']
+PACKAGES = ['viztracer==1.1.1', 'onnxruntime==1.32.0', 'onnx==1.23.2', 'jax==0.10.2', 'jaxlib==0.10.2',
+            'opentelemetry-sdk==1.45.2', 'opentelemetry-exporter-otlp-proto-http==1.45.2']
 SKIPPED = 77
 
 VIZTRACER = '''
@@ -89,6 +90,8 @@ with jax.profiler.trace('jax'):
         with jax.profiler.StepTraceAnnotation('train', step_num=number):
             step(x).block_until_ready()
 '''
+
+OTEL = (pathlib.Path(__file__).parent / 'otel_writer.py').read_text()
 
 
 class Differences:
@@ -175,6 +178,18 @@ def check_jax(program, folder, differences):
     differences.compare('jax: calls and time by operation', operations, rows(program, paths[0], 'op'))
 
 
+def check_otel(program, folder, differences):
+    spans = json.loads((folder / 'otel_spans.json').read_text())
+    expected = sorted([name, id_, ns, 'ok' if is_ok else 'failed'] for name, id_, ns, is_ok in spans if name == 'GET /cart')
+    for path in (folder / 'otel.pb', folder / 'otel.json'):
+        info = pitot(program, 'info', '--json', str(path))
+        requests = pitot(program, 'requests', '--json', '--limit', '0', str(path))['requests']
+        differences.compare(f'{path.name}: format', ['otlp', True], [info['format'], info['complete']])
+        differences.compare(f'{path.name}: parts', len(spans) - len(expected), info['counts']['asyncs'])
+        differences.compare(f'{path.name}: requests', expected, sorted(
+            [request['route'], request['id'], round(request['latency_ms'] * 1e6), request['outcome']] for request in requests))
+
+
 def install():
     commands = [[sys.executable, '-m', 'venv', VENV], [VENV / 'bin/pip', 'install', '--quiet', *PACKAGES]]
     for command in commands:
@@ -186,7 +201,7 @@ def install():
 
 
 def is_installed():
-    script = 'import jax, onnx, onnxruntime, viztracer'
+    script = 'import jax, onnx, onnxruntime, opentelemetry.sdk, viztracer'
     python = VENV / 'bin/python'
     return python.exists() and subprocess.run([python, '-c', script], capture_output=True, check=False).returncode == 0
 
@@ -198,12 +213,12 @@ def main():
     arguments = parser.parse_args()
     program = str(pathlib.Path(arguments.program).resolve())
     if not is_installed() and not (arguments.install and install() and is_installed()):
-        print('skipped: viztracer, ONNX Runtime and JAX are not installed; --install gets them by pip')
+        print("skipped: viztracer, ONNX Runtime, JAX and OpenTelemetry's SDK are not all installed; --install gets them by pip")
         return SKIPPED
     differences = Differences()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        for script, check in ((VIZTRACER, check_viztracer), (ONNX, check_onnx), (JAX, check_jax)):
+        for script, check in ((VIZTRACER, check_viztracer), (ONNX, check_onnx), (JAX, check_jax), (OTEL, check_otel)):
             (folder / 'program.py').write_text(script)
             done = subprocess.run([VENV / 'bin/python', 'program.py'], cwd=folder, capture_output=True, text=True,
                                   timeout=300, check=False)
