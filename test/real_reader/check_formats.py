@@ -4,9 +4,9 @@
 
 `pitot convert` makes the file; a reader from tools/readers opens it, and must find exactly the recorded rows. The formats are
 pprof (`go tool pprof`), kineto-hta (Holistic Trace Analysis), kineto-tensorboard (PyTorch's plug-in), kineto-catapult (Catapult's
-trace viewer), kineto-perfetto (Perfetto's importer of JSON), xspace (XProf), otlp and otlp-profiles (OpenTelemetry's messages),
-otlp-collector (rotel, which forwards spans) and parquet (DuckDB, pandas and Arrow). Exit: 0 equal, 1 different, 77 a reader is not
-installed.
+trace viewer), kineto-perfetto (Perfetto's importer of JSON), perfetto-protos (Perfetto's published messages), xspace (XProf), otlp
+and otlp-profiles (OpenTelemetry's messages), otlp-collector (rotel, which forwards spans) and parquet (DuckDB, pandas and Arrow).
+Exit: 0 equal, 1 different, 77 a reader is not installed.
 """
 
 import argparse
@@ -197,6 +197,14 @@ def check_perfetto(files, differences):
                             [tuple(row) for row in arrows])
 
 
+def check_perfetto_protos(files, differences):
+    found = files.ask("perfetto_protos", files.convert("perfetto", "dump.pftrace"), reader="perfetto")
+    differences.compare("unknown fields and types", [], found["unknown"])
+    differences.compare("events without a track", [0], [found["without_track"]])
+    differences.compare("counter samples", [len(files.rows["counter"]) + len(files.rows["sample"])],
+                        [found["events"].get("counter", 0)])
+
+
 def check_xspace(files, differences):
     found = files.ask("xprof", files.convert("xspace", "plugins/profile/run/host.xplane.pb"))
     kernels = {row for row in files.work() if not row[0].startswith("Mem")}
@@ -297,7 +305,8 @@ def compare_tables(files, differences, found):
 
 
 CHECKS = {"pprof": check_pprof, "kineto-hta": check_hta, "kineto-tensorboard": check_tensorboard,
-          "kineto-catapult": check_catapult, "kineto-perfetto": check_perfetto, "xspace": check_xspace, "otlp": check_otlp,
+          "kineto-catapult": check_catapult, "kineto-perfetto": check_perfetto,
+          "perfetto-protos": check_perfetto_protos, "xspace": check_xspace, "otlp": check_otlp,
           "otlp-profiles": check_profiles, "otlp-collector": check_collector, "parquet": check_parquet}
 
 
