@@ -64,12 +64,12 @@ def check_launches(block: Block) -> None:
     for value in block.column('cause', len(items)):
         last += block.unzigzag(value - 1) if value else 0
         causes.append(last if value else None)
-    launches = {6: 'cudaLaunchKernel', 7: 'cudaMemcpyAsync'}
+    launches = {6: ('cudaLaunchKernel', 20_000), 7: ('cudaMemcpyAsync', 10_000)}  # and how long before, in ns
     work = [i for i, item in enumerate(items) if item[1] in launches]
     check(len(work) == 40 and all(causes[i] is not None for i in work), 'a kernel or copy has no launch')
     for i in work:
         launch = items[causes[i]]
-        check(launch[0] == launches[items[i][1]] and launch[2] < items[i][2], f'{items[i]} was launched by {launch}')
+        check((launch[0], items[i][2] - launch[2]) == launches[items[i][1]], f'{items[i]} was launched by {launch}')
 
 
 def check_answers(pitot: str, folder: Path) -> None:

@@ -16,7 +16,7 @@
 #include "pitot/analyze/verdict.h"
 #include "pitot/wait.h"
 
-namespace pitot::cli {
+namespace pitot::cli::view {
 namespace {
 
 using model::kNone;
@@ -332,4 +332,4 @@ class DataWriter {
 
 std::string ViewData(const std::vector<ViewedFile>& files) { return DataWriter(files).Write(); }
 
-}  // namespace pitot::cli
+}  // namespace pitot::cli::view
