@@ -36,7 +36,7 @@ class PageFile final : public Serializer {
 };
 
 // The verdict that `pitot why` gives without an id, if there is one.
-void Judge(ViewedFile* file) {
+void Judge(view::ViewedFile* file) {
   analyze::Asked asked;
   Status status = analyze::BlameIndex::Make(file->trace, {}, &file->judgement.index);
   if (status.ok()) status = ChooseAsked(file->judgement.index, &asked);
@@ -46,7 +46,7 @@ void Judge(ViewedFile* file) {
 }
 
 int View(const ViewOptions& options) {
-  std::vector<ViewedFile> files(options.inputs.size());  // a judgement refers to its trace: they stay in place
+  std::vector<view::ViewedFile> files(options.inputs.size());  // a judgement refers to its trace: they stay in place
   int loaded = kDone;
   std::string title;
   for (size_t i = 0; i < files.size(); ++i) {
@@ -65,7 +65,7 @@ int View(const ViewOptions& options) {
     Judge(&files[i]);
     title += (title.empty() ? "" : ", ") + files[i].name;
   }
-  PageFile page(ViewPage(title, ViewData(files)));
+  PageFile page(view::ViewPage(title, view::ViewData(files)));
   uint64_t bytes = 0;
   const int written = WriteFile(page, files[0].trace, options.output, &bytes);
   if (written == kDone && options.output != "-")

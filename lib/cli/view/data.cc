@@ -16,7 +16,7 @@
 #include "pitot/analyze/verdict.h"
 #include "pitot/wait.h"
 
-namespace pitot::cli {
+namespace pitot::cli::view {
 namespace {
 
 using model::kNone;
@@ -251,7 +251,8 @@ class DataWriter {
         const int64_t begin_ns = axis.Of(item.begin_ns);
         begin_.AddSigned(begin_ns - before_ns);
         before_ns = begin_ns;
-        duration_.Add(static_cast<uint64_t>(item.end_ns - item.begin_ns));
+        // One that is open at the window's end may begin after it.
+        duration_.Add(static_cast<uint64_t>(std::max<int64_t>(0, item.end_ns - item.begin_ns)));
         name_.Add(item.name);
         kind_.Add(static_cast<uint64_t>(item.kind) << 1 | static_cast<uint64_t>(item.is_open));
         level_.Add(item.level);
@@ -332,4 +333,4 @@ class DataWriter {
 
 std::string ViewData(const std::vector<ViewedFile>& files) { return DataWriter(files).Write(); }
 
-}  // namespace pitot::cli
+}  // namespace pitot::cli::view

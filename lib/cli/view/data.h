@@ -10,7 +10,7 @@
 #include "pitot/analyze/judgement.h"
 #include "pitot/model/trace.h"
 
-namespace pitot::cli {
+namespace pitot::cli::view {
 
 struct ViewedFile {
   std::string name;    // "incidents/0001/dump.pitot"
@@ -26,6 +26,6 @@ struct ViewedFile {
 // std::bad_alloc.
 std::string ViewData(const std::vector<ViewedFile>& files);
 
-}  // namespace pitot::cli
+}  // namespace pitot::cli::view
 
 #endif  // PITOT_LIB_CLI_VIEW_DATA_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The data block: lanes of items in columns (docs/reference/formats/view.md).
 // Every text of a trace is untrusted. It reaches the page by textContent and fillText only.
 

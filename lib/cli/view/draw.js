@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The timeline on a canvas. Each line of a lane is drawn as one line of pixels, stretched to its height: an item narrower
 // than a pixel costs nothing, because a pixel asks the pyramid for the longest item in it, and the sums for how busy it was.
 

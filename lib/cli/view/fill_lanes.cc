@@ -13,7 +13,7 @@
 #include "model/request_text.h"
 #include "pitot/model/index.h"
 
-namespace pitot::cli {
+namespace pitot::cli::view {
 namespace {
 
 using model::kNone;
@@ -356,4 +356,4 @@ Lanes FillLanes(const Trace& trace, const analyze::RequestBlame* walk, Texts* te
   return Filler(trace, texts, briefs).Fill(walk);
 }
 
-}  // namespace pitot::cli
+}  // namespace pitot::cli::view

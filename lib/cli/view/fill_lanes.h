@@ -10,12 +10,12 @@
 #include "pitot/analyze/why.h"
 #include "pitot/model/trace.h"
 
-namespace pitot::cli {
+namespace pitot::cli::view {
 
 // `walk` may be null. `briefs` gets the short names of kernels, by place in `texts`. O(n log n).
 Lanes FillLanes(const model::Trace& trace, const analyze::RequestBlame* walk, Texts* texts,
                 std::unordered_map<uint32_t, std::string>* briefs);
 
-}  // namespace pitot::cli
+}  // namespace pitot::cli::view
 
 #endif  // PITOT_LIB_CLI_VIEW_FILL_LANES_H_

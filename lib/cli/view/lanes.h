@@ -14,7 +14,7 @@
 
 #include "pitot/model/types.h"
 
-namespace pitot::cli {
+namespace pitot::cli::view {
 
 // What an item is. The page has the same numbers (view/data.js).
 enum class ItemKind : uint8_t {
@@ -103,6 +103,6 @@ struct Lanes {
   }
 };
 
-}  // namespace pitot::cli
+}  // namespace pitot::cli::view
 
 #endif  // PITOT_LIB_CLI_VIEW_LANES_H_

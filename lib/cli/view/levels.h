@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace pitot::cli {
+namespace pitot::cli::view {
 
 // Scopes of a thread: below the one around them. Those that overlap without nesting take the first free line.
 class Nesting {
@@ -58,6 +58,6 @@ class Packing {
   uint32_t lines_ = 0;
 };
 
-}  // namespace pitot::cli
+}  // namespace pitot::cli::view
 
 #endif  // PITOT_LIB_CLI_VIEW_LEVELS_H_

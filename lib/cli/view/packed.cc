@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <new>
 
-namespace pitot::cli {
+namespace pitot::cli::view {
 
 std::string Deflated(std::string_view bytes) {
   constexpr int kLevel = 5;                           // a third of the time of zlib's default, and 3 % larger
@@ -45,4 +45,4 @@ std::string Base64(std::string_view bytes) {
   return out;
 }
 
-}  // namespace pitot::cli
+}  // namespace pitot::cli::view

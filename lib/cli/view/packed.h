@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace pitot::cli {
+namespace pitot::cli::view {
 
 // A column: 7 bits of a number in each byte, the lowest first; the highest bit says that more follow.
 class Packed {
@@ -33,6 +33,6 @@ class Packed {
 std::string Deflated(std::string_view bytes);
 std::string Base64(std::string_view bytes);
 
-}  // namespace pitot::cli
+}  // namespace pitot::cli::view
 
 #endif  // PITOT_LIB_CLI_VIEW_PACKED_H_

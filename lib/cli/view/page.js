@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The page around the timeline: keys, mouse, search, details, the verdict, sums.
 
 const $ = (id) => document.getElementById(id);
@@ -314,7 +315,7 @@ class Page {
     }
   }
 
-  // How busy the threads and streams were all along, and the part that is shown.
+  // How full threads and streams were all along, waits included, and the part that is shown.
   drawOverview() {
     const canvas = $('overview'), context = canvas.getContext('2d'), {data, timeline} = this;
     const width = canvas.width, height = canvas.height;

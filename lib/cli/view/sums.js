@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums of a selection, by the rules of `pitot top`: whole ns, cut at the edges of the selection.
 
 const families = [
