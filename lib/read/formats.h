@@ -8,10 +8,11 @@
 
 namespace pitot::read {
 
-extern const Format kDumpFormat, kOnnxFormat, kJaxFormat, kKinetoFormat, kChromeFormat;
+extern const Format kDumpFormat, kOnnxFormat, kJaxFormat, kKinetoFormat, kChromeFormat, kXSpaceFormat;
 
 inline constexpr const Format* kFormats[] = {
     &kDumpFormat,    //
+    &kXSpaceFormat,  //
     &kOnnxFormat,    // before Kineto: both have a category "Kernel"
     &kJaxFormat,     //
     &kKinetoFormat,  //

@@ -115,6 +115,7 @@ TEST_CASE("of 1,000 foreign files none passes as a trace in which nothing happen
                                               FileText("viztracer.json"),
                                               FileText("onnxruntime.json"),
                                               FileText("jax.trace.json.gz"),
+                                              FileText("jax.xplane.pb"),
                                               incident::Serialize(*pitot::MakeDumpSerializer(), incident::MakeTrace())};
   std::mt19937 random(27);
   for (size_t i = 0; files < kFiles; ++i) {
@@ -128,7 +129,7 @@ TEST_CASE("of 1,000 foreign files none passes as a trace in which nothing happen
 }
 
 TEST_CASE("each reader's own file is read, so that the test above has something to damage", "[read]") {
-  for (const char* const name : {"viztracer.json", "onnxruntime.json", "jax.trace.json.gz"}) {
+  for (const char* const name : {"viztracer.json", "onnxruntime.json", "jax.trace.json.gz", "jax.xplane.pb"}) {
     CAPTURE(name);
     const std::string bytes = FileText(name);
     const read_test::Read read = read_test::Parse(bytes);

@@ -173,6 +173,11 @@ def check_jax(program, folder, differences):
     differences.compare('jax: steps', steps['train'], rows(program, paths[0], 'scope')['train'])
     operations = totals([e for e in spans if 'hlo_op' in e.get('args', {})], lambda event: event['name'])
     differences.compare('jax: calls and time by operation', operations, rows(program, paths[0], 'op'))
+    xspace = next(folder.glob('jax/plugins/profile/*/*.xplane.pb'))
+    differences.compare('jax: format of the XSpace', 'xspace', pitot(program, 'info', '--json', str(xspace))['format'])
+    calls = {name: row[0] for name, row in rows(program, paths[0], 'scope').items()}
+    found = {name: row[0] for name, row in rows(program, xspace, 'scope').items()}
+    differences.compare('jax: calls by name, in the XSpace', calls, found)
 
 
 def install():
