@@ -8,11 +8,12 @@
 
 namespace pitot::read {
 
-extern const Format kDumpFormat, kOnnxFormat, kJaxFormat, kKinetoFormat, kChromeFormat, kXSpaceFormat;
+extern const Format kDumpFormat, kOnnxFormat, kJaxFormat, kKinetoFormat, kChromeFormat, kXSpaceFormat, kPerfettoFormat;
 
 inline constexpr const Format* kFormats[] = {
     &kDumpFormat,    //
     &kXSpaceFormat,  //
+    &kPerfettoFormat,
     &kOnnxFormat,    // before Kineto: both have a category "Kernel"
     &kJaxFormat,     //
     &kKinetoFormat,  //

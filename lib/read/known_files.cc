@@ -99,8 +99,7 @@ bool IsFramed(std::string_view bytes) {
 
 std::string ProtobufName(std::string_view bytes) {
   if (bytes.substr(0, 1) != "\x0a"sv || !IsFramed(bytes)) return {};
-  return "a Perfetto trace or another protobuf, not read by this version: https://ui.perfetto.dev opens a "
-         "trace";
+  return "a protobuf, neither a Perfetto trace nor an XSpace";
 }
 
 std::string TextName(std::string_view bytes) {

@@ -64,6 +64,11 @@ bool OwnRows::TakeTime(int64_t begin_ns, int64_t duration_ns) {
   return is_good;
 }
 
+int64_t OwnRows::Ended(int64_t begin_ns, int64_t end_ns) {
+  const bool is_good = end_ns >= begin_ns && end_ns <= model::kMaxTimeNs && TakeTime(begin_ns, end_ns - begin_ns);
+  return is_good ? end_ns - begin_ns : 0;
+}
+
 uint32_t OwnRows::NewRequest() {
   trace_.requests.emplace_back();
   trace_.requests.back().begin_ns = kNotKnown;
@@ -225,7 +230,7 @@ void OwnRows::DropUnknown() {
   RemoveRows(&trace_.tokens, [&](auto& row) { return move(requests, &row.request); });
 }
 
-void OwnRows::Finish(bool is_damaged) {
+Status OwnRows::Finish(bool is_damaged) {
   for (const uint64_t call : gpu_calls_) {
     const auto found = call == 0 ? calls_.end() : calls_.find(call);
     trace_.gpu.call.push_back(found == calls_.end() ? kNone : found->second);
@@ -246,6 +251,10 @@ void OwnRows::Finish(bool is_damaged) {
   if (is_damaged)
     trace_.losses.push_back({kNone, model::LossReason::kDamaged, trace_.window_begin_ns, trace_.window_end_ns, 0, 0});
   schema::FillColumns(&trace_);
+  const std::string wrong = model::FindInconsistency(trace_);
+  if (wrong.empty()) return {};
+  return Status(StatusCode::kInvalidArgument,
+                ("it has the mark of a file by Pitot, but its rows contradict each other: " + wrong).c_str());
 }
 
 }  // namespace pitot::read

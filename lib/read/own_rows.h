@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "pitot/model/trace.h"
+#include "pitot/status.h"
 #include "read/chrome_event.h"
 
 namespace pitot::read {
@@ -55,6 +56,10 @@ class OwnRows {
     uint32_t stream = model::kNone, device = model::kNone;
   };
   void AddCall(const Call& call);
+  // Another id of the call added last.
+  void NameCall(uint64_t id) { calls_.try_emplace(id, trace_.calls.size() - 1); }
+  // The duration of a row that began at `begin_ns` and ends here; 0 if the end is not after it.
+  int64_t Ended(int64_t begin_ns, int64_t end_ns);
   struct Work {
     int64_t begin_ns, duration_ns;
     GpuKind kind;
@@ -68,8 +73,9 @@ class OwnRows {
   };
   void AddWork(const Work& work);
 
-  // Sorts and connects the rows. The trace's window and clock must be set.
-  void Finish(bool is_damaged);
+  // Sorts and connects the rows. The trace's window and clock must be set. kInvalidArgument if rows contradict each
+  // other: Pitot did not write them.
+  Status Finish(bool is_damaged);
 
   uint64_t times_out_of_range() const { return times_out_of_range_; }
 

@@ -62,7 +62,11 @@ class AnyTarget final : public XSpaceTarget {
   }
   void Take(size_t plane, int64_t line, const ChromeEvent& event) override { target_->Take(plane, line, event); }
   void Skip() override { target_->Skip(); }
-  void Finish(TraceReport* report) { is_own_ ? own_.Finish(report) : xla_.Finish(report); }
+  Status Finish(TraceReport* report) {
+    if (is_own_) return own_.Finish(report);
+    xla_.Finish(report);
+    return {};
+  }
 
  private:
   XlaTarget xla_;
@@ -75,8 +79,9 @@ Status ReadXSpace(const Input& input, model::Trace* trace, TraceReport* report) 
   std::vector<XSpacePlaneHead> planes;
   AnyTarget target(trace, report);
   const Status status = ReadXSpaceFile(input, &planes, &target, report);
-  if (status.ok() || status.code() == StatusCode::kDataLoss) target.Finish(report);
-  return status;
+  if (!status.ok() && status.code() != StatusCode::kDataLoss) return status;
+  const Status made = target.Finish(report);
+  return made.ok() ? status : made;
 }
 
 }  // namespace

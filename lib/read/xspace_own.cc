@@ -186,7 +186,7 @@ uint32_t OwnXSpaceTarget::BatchOf(std::string_view id) {
   return found->second;
 }
 
-void OwnXSpaceTarget::Finish(TraceReport* report) {
+Status OwnXSpaceTarget::Finish(TraceReport* report) {
   const int64_t end_ns = trace_.window_end_ns;
   trace_.clock.monotonic_ns = end_ns;
   trace_.clock.realtime_ns = end_ns + std::clamp<int64_t>(unix_offset_ns_, -end_ns, model::kMaxTimeNs - end_ns);
@@ -195,11 +195,12 @@ void OwnXSpaceTarget::Finish(TraceReport* report) {
                                            [](const model::SiteRow& site) { return site.kind == SiteKind::kOperator; });
     trace_.depths.push_back({trace_.window_begin_ns, end_ns, has_operators ? Depth::kOps : Depth::kKernels});
   }
-  rows_.Finish(!report->complete);
+  const Status status = rows_.Finish(!report->complete);
   report->tool = "Pitot";
   report->how.clear();
   report->lacks = {"instants, counters, stages, queues and tokens", "arguments", "losses", "spans of CUDA events"};
   report->counts = {{"times_out_of_range", rows_.times_out_of_range()}};
+  return status;
 }
 
 }  // namespace pitot::read

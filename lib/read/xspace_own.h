@@ -27,7 +27,7 @@ class OwnXSpaceTarget final : public XSpaceTarget {
   void TakeHeads(const std::vector<XSpacePlaneHead>& planes) override;
   void Take(size_t plane, int64_t line, const ChromeEvent& event) override;
   void Skip() override {}
-  void Finish(TraceReport* report);
+  Status Finish(TraceReport* report);
 
  private:
   // What a line is: a thread or a stream, by its row.

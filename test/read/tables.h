@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tables of costs say of a trace, as texts, to compare a trace with itself after another format.
+// The tables of costs and the answers of analyzers as texts, to compare a trace with itself after another format.
 #ifndef PITOT_TEST_READ_TABLES_H_
 #define PITOT_TEST_READ_TABLES_H_
 
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "pitot/analyze/analyze.h"
 #include "pitot/analyze/top.h"
 
 namespace read_test {
@@ -28,6 +29,24 @@ inline std::vector<std::string> Table(const pitot::model::Trace& trace, pitot::a
          << " gpu " << row.self_gpu_ns << " " << row.gpu_total_ns << " busy " << row.gpu_busy_ns << " exposed "
          << row.gpu_exposed_ns << " records " << row.gpu_records;
     lines.push_back(line.str());
+  }
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+// The measures and findings of all analyzers, a line each.
+inline std::vector<std::string> Answers(const pitot::model::Trace& trace) {
+  pitot::analyze::AnalysisReport report;
+  REQUIRE(Analyze(trace, pitot::analyze::MakeCatalogue(), {}, &report).ok());
+  std::vector<std::string> lines;
+  for (const pitot::analyze::AnalyzerReport& analyzer : report.analyzers) {
+    for (const pitot::analyze::MeasureRow& measure : analyzer.measures) {
+      std::ostringstream line;
+      line << analyzer.name << " " << measure.name << " " << measure.subject << " " << measure.value << measure.unit;
+      lines.push_back(line.str());
+    }
+    for (const pitot::analyze::FindingRow& finding : analyzer.findings)
+      lines.push_back(analyzer.name + " " + finding.code + " " + finding.subject + ": " + finding.summary);
   }
   std::sort(lines.begin(), lines.end());
   return lines;
