@@ -1,185 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The trace.json.gz of JAX's and XLA's profiler (jax.profiler.trace). Processes are planes, "/host:CPU" or
-// "/device:GPU:0"; their threads are lines: the host's threads, a device's streams, and lines that were derived from
-// them ("Steps", "XLA Ops").
-#include <algorithm>
-#include <map>
-#include <set>
-#include <string>
+// The trace.json.gz of JAX's and XLA's profiler (jax.profiler.trace). Processes are planes, their threads are lines.
 #include <string_view>
-#include <utility>
-#include <vector>
 
-#include "base/columns.h"
 #include "read/chrome_file.h"
-#include "read/decimal.h"
 #include "read/formats.h"
-#include "read/trace_builder.h"
+#include "read/xla_rows.h"
 
 namespace pitot::read {
 namespace {
 
-constexpr std::string_view kDevicePrefix = "/device:", kStreamPrefix = "Stream #";
-
-bool BeginsWith(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
-
-// The text after `key` up to the next space: "8,1,1" of "regs:40 grid:8,1,1 block:256,1,1" for "grid:".
-std::string_view Detail(std::string_view details, std::string_view key) {
-  const size_t at = details.find(key);
-  if (at == std::string_view::npos) return {};
-  details.remove_prefix(at + key.size());
-  return details.substr(0, details.find(' '));
-}
-uint32_t Whole(std::string_view text) {
-  const auto number = ParseDecimal(text, 0);
-  return number ? static_cast<uint32_t>(std::clamp<int64_t>(*number, 0, UINT32_MAX)) : 0;
-}
-void TakeSizes(std::string_view text, uint32_t (&sizes)[3]) {
-  for (uint32_t& size : sizes) {
-    const size_t comma = text.find(',');
-    size = Whole(text.substr(0, comma));
-    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
-  }
-}
-
 class JaxReader final : public ChromeTarget {
  public:
-  JaxReader(model::Trace* trace, TraceReport* report) : trace_(*trace), builder_(trace), report_(*report) {}
+  JaxReader(model::Trace* trace, TraceReport* report) : rows_(trace, report) {}
 
   bool Take(const ChromeEvent& event) override {
     if (event.phase == "M") return TakeName(event), true;
     if (event.phase.empty() && event.name.empty()) return true;  // the list ends with an empty object
-    if (event.phase != "X") return ++unused_, true;
+    if (event.phase != "X") return rows_.Skip(), true;
     if (!event.begin_ns || !event.duration_ns) return false;
-    const std::pair key(builder_.Number(event.pid), builder_.Number(event.tid));
-    const TraceBuilder::Span span = {*event.begin_ns, *event.duration_ns};
-    const auto plane = planes_.find(key.first);
-    if (plane != planes_.end() && BeginsWith(plane->second, kDevicePrefix)) {
-      TakeOnDevice(event, span, *plane, lines_[key]);
-    } else {
-      TakeOnHost(event, span, builder_.Thread(key.first, key.second));
-    }
+    rows_.Take(rows_.builder().Number(event.pid), rows_.builder().Number(event.tid), event);
     return true;
   }
 
   void TakeMember(std::string_view, std::string_view, ChromeDecoder*) override {}
 
-  // Its planes have names of their own.
-  void BeginDocument() override {
-    planes_.clear();
-    lines_.clear();
-    with_streams_.clear();
-  }
+  void BeginDocument() override { rows_.ForgetNames(); }
 
-  void Finish() {
-    builder_.Finish(!report_.complete);
-    // A plane is not a process.
-    trace_.pid = 0;
-    trace_.process_name = 0;
-    report_.counts = {{"unused", unused_}, {"derived", derived_}, {"gpu", gpu_}};
-    builder_.ReportTimes(&report_);
-    if (gpu_ == 0) report_.lacks.push_back("GPU work (the file has no stream of a device)");
-  }
+  void Finish() { rows_.Finish(); }
 
  private:
   void TakeName(const ChromeEvent& event) {
-    const int64_t process = builder_.Number(event.pid);
-    const std::string_view name = event.Text("name");
+    const int64_t plane = rows_.builder().Number(event.pid);
     if (event.name == "process_name") {
-      planes_[process] = name;
-      builder_.NameProcess(process, name);
+      rows_.NamePlane(plane, event.Text("name"));
     } else if (event.name == "thread_name") {
-      const std::pair key(process, builder_.Number(event.tid));
-      lines_[key] = name;
-      builder_.NameThread(key.first, key.second, name);
-      if (BeginsWith(name, kStreamPrefix)) with_streams_.insert(process);
+      rows_.NameLine(plane, rows_.builder().Number(event.tid), event.Text("name"));
     } else {
-      ++unused_;  // the order of lines
+      rows_.Skip();  // the order of lines
     }
   }
 
-  // On a CPU, XLA's operations run on threads.
-  void TakeOnHost(const ChromeEvent& event, const TraceBuilder::Span& span, uint32_t thread) {
-    const int64_t correlation = event.Number("correlation_id", 0);
-    if (correlation > 0 && (BeginsWith(event.name, "cu") || BeginsWith(event.name, "hip"))) {
-      builder_.AddCall(thread, span, event.name, correlation);
-      return;
-    }
-    std::vector<ChromeValue> args;
-    for (const ChromeValue& arg : event.args) {
-      if (arg.key != "_src") args.push_back(arg);
-    }
-    const bool is_operation = event.Find("hlo_op") != nullptr;
-    const uint32_t site = builder_.Site(is_operation ? SiteKind::kOperator : SiteKind::kScope, event.name, args);
-    SetPlace(site, event.name);
-    builder_.AddEvent(thread, site, span, args);
-  }
-
-  // A Python function is called "$file.py:12 name".
-  void SetPlace(uint32_t site, std::string_view name) {
-    const size_t space = name.find(' '), colon = name.rfind(':', space);
-    if (!BeginsWith(name, "$") || space == std::string_view::npos || colon == std::string_view::npos) return;
-    if (const uint32_t line = Whole(name.substr(colon + 1, space - colon - 1)); line != 0)
-      builder_.SetPlace(site, name.substr(space + 1), name.substr(1, colon - 1), line);
-  }
-
-  // Lines without a stream repeat its work by operation, module and step. Where there are no streams, as on TPUs, the
-  // operations are the work.
-  void TakeOnDevice(const ChromeEvent& event, const TraceBuilder::Span& span,
-                    const std::pair<const int64_t, std::string>& process_and_plane, const std::string& line) {
-    const auto& [process, plane] = process_and_plane;
-    const bool is_stream = BeginsWith(line, kStreamPrefix);
-    if (!is_stream && (line != "XLA Ops" || with_streams_.count(process) != 0)) {
-      ++derived_;
-      return;
-    }
-    ++gpu_;
-    TraceBuilder::Work work;
-    work.kind = BeginsWith(event.name, "Memcpy")   ? model::GpuKind::kMemcpy
-                : BeginsWith(event.name, "Memset") ? model::GpuKind::kMemset
-                                                   : model::GpuKind::kKernel;
-    const uint32_t device = builder_.Device(plane, plane.substr(kDevicePrefix.size()));
-    const std::string_view number = std::string_view(line).substr(std::min(line.size(), kStreamPrefix.size()));
-    work.stream = builder_.Stream(device, is_stream ? Whole(number.substr(0, number.find('('))) : 0, line);
-    work.name = event.name;
-    work.correlation = event.Number("correlation_id", 0);
-    const std::string_view module = event.Text("hlo_module"), operation = event.Text("hlo_op");
-    work.scope_path = std::string(module);
-    if (!operation.empty()) {
-      work.scope_path += (module.empty() ? "" : " / ") + std::string(operation);
-      builder_.Site(SiteKind::kOperator, operation);  // for `top`: it counts as an operator
-    }
-    const std::string_view details = event.Text("kernel_details"), copy = event.Text("memcpy_details");
-    if (!details.empty() && work.kind == model::GpuKind::kKernel) {
-      work.has_shape = true;
-      TakeSizes(Detail(details, "grid:"), work.shape.grid);
-      TakeSizes(Detail(details, "block:"), work.shape.block);
-      work.shape.static_shared_bytes = Whole(Detail(details, "static_shared:"));
-      work.shape.dynamic_shared_bytes = Whole(Detail(details, "dynamic_shared:"));
-      work.shape.registers_per_thread = Whole(Detail(details, "regs:"));
-    }
-    // "HtoD, pageable to device", as collectors name copies.
-    std::string name;
-    if (work.kind == model::GpuKind::kMemcpy && !copy.empty()) {
-      work.bytes = static_cast<uint64_t>(std::max<int64_t>(0, ParseDecimal(Detail(copy, "size:"), 0).value_or(0)));
-      name = std::string(event.name.substr(6));
-      std::replace(name.begin(), name.end(), '2', 't');
-      const size_t t = name.find('t');
-      if (t != std::string::npos) name.insert(t + 1, "o");
-      name += ", " + std::string(Detail(copy, "kind_src:")) + " to " + std::string(Detail(copy, "kind_dst:"));
-      work.name = name;
-    }
-    builder_.AddGpu(span, work);
-  }
-
-  model::Trace& trace_;
-  TraceBuilder builder_;
-  TraceReport& report_;
-  std::map<int64_t, std::string> planes_;                     // by process
-  std::map<std::pair<int64_t, int64_t>, std::string> lines_;  // by process and thread
-  std::set<int64_t> with_streams_;                            // processes
-  uint64_t unused_ = 0, derived_ = 0, gpu_ = 0;
+  XlaRows rows_;
 };
 
 // By the names of its planes.

@@ -99,11 +99,7 @@ bool IsFramed(std::string_view bytes) {
 
 std::string ProtobufName(std::string_view bytes) {
   if (bytes.substr(0, 1) != "\x0a"sv || !IsFramed(bytes)) return {};
-  if (bytes.find("/host:CPU") != std::string_view::npos || bytes.find("/device:") != std::string_view::npos)
-    return "an XSpace of JAX's profiler (xplane.pb), not read by this version: use the trace.json.gz next to "
-           "it";
-  return "a Perfetto trace or another protobuf, not read by this version: https://ui.perfetto.dev opens a "
-         "trace";
+  return "a protobuf, neither a Perfetto trace nor an XSpace";
 }
 
 std::string TextName(std::string_view bytes) {

@@ -2,6 +2,7 @@
 #include "pitot/serialize/perfetto.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <span>
 #include <string>
@@ -51,6 +52,26 @@ struct Mark {
   uint16_t item;  // which stage
   Kind kind;
 };
+
+// Values of `kind`, by Mark::Kind, and after those by SiteKind: what a reader cannot tell by a name.
+constexpr uint32_t kSiteKinds = Mark::kEnd + 1, kLastSiteKindNumber = static_cast<uint32_t>(SiteKind::kOperator);
+const char* KindText(uint32_t kind) {
+  constexpr const char* kMarks[] = {"request", "stage",  "queued",  "async", "batch",
+                                    "join",    "tokens", "trigger", "loss"};
+  if (kind < std::size(kMarks)) return kMarks[kind];
+  switch (static_cast<SiteKind>(kind - kSiteKinds)) {
+    case SiteKind::kLeaf:
+      return "leaf";
+    case SiteKind::kPhase:
+      return "phase";
+    case SiteKind::kWait:
+      return "wait";  // for something unknown; others have a kind of wait
+    case SiteKind::kOperator:
+      return "operator";
+    default:
+      return "";
+  }
+}
 
 struct Slice {
   int64_t begin_ns;
@@ -125,7 +146,9 @@ class PerfettoWriter {
         tracks_(trace.pid, &out_),
         process_track_(tracks_.Process()),
         gpu_(trace, &tracks_, &out_),
-        counter_tracks_(trace.strings.size()) {}
+        counter_tracks_(trace.strings.size()),
+        kinds_(out_.ManyTexts(kSiteKinds + kLastSiteKindNumber + 1)),
+        batches_(out_.ManyTexts(trace.batches.size())) {}
 
   bool Write() {
     WriteFacts();
@@ -208,6 +231,8 @@ class PerfettoWriter {
       buffer.String(field::kString, trace_.strings[attribute.value]);
       buffer.Close(entry);
     }
+    number("pitot_layout", 1);  // by which pitot::ReadTrace knows its own
+    WriteDevices(number);
     number("window_begin_ns", static_cast<uint64_t>(trace_.window_begin_ns));
     number("window_end_ns", static_cast<uint64_t>(trace_.window_end_ns));
     number("losses", trace_.losses.size());
@@ -230,6 +255,22 @@ class PerfettoWriter {
     }
     buffer.Close(message);
     out_.EndPacket();
+  }
+
+  template <class Number> void WriteDevices(const Number& number) const {
+    for (uint32_t row = 0; row < trace_.devices.size(); ++row) {
+      const model::DeviceRow& device = trace_.devices[row];
+      const std::string prefix = "device " + std::to_string(row) + " ";
+      const auto add = [&](const char* key, uint32_t value) {
+        if (value != 0) number(prefix + key, value);
+      };
+      add("multiprocessors", device.multiprocessors);
+      add("threads_per_multiprocessor", device.threads_per_multiprocessor);
+      add("blocks_per_multiprocessor", device.blocks_per_multiprocessor);
+      add("registers_per_multiprocessor", device.registers_per_multiprocessor);
+      add("shared_bytes_per_multiprocessor", device.shared_bytes_per_multiprocessor);
+      add("threads_per_warp", device.threads_per_warp);
+    }
   }
 
   // Makes the viewer open at the first firing's request.
@@ -281,6 +322,7 @@ class PerfettoWriter {
       message = buffer.Open(field::kThread);
       buffer.Int(field::kThreadPid, static_cast<int32_t>(trace_.pid));
       buffer.Int(field::kThreadTid, tids[row]);
+      buffer.Varint(field::kThreadSortIndex, thread.number);
       buffer.String(field::kThreadName, ThreadName(trace_, row));
       buffer.Close(message);
       buffer.Close(descriptor);
@@ -483,7 +525,7 @@ class PerfettoWriter {
       const uint64_t track = tracks_.Lane(group, executor, slice.begin_ns, slice.end_ns);
       AddSlice(slice, track);
       for (uint32_t member = batch.first_member; member < batch.first_member + batch.member_count; ++member) {
-        if (join_flows_.Has(member)) AddMark(trace_.members[member].join_ns, track, Mark::kJoin, member);
+        AddMark(trace_.members[member].join_ns, track, Mark::kJoin, member);
       }
     }
   }
@@ -520,6 +562,7 @@ class PerfettoWriter {
       case Mark::kStage:
         out_.Name(trace_.requests[mark.row].stages[mark.item].name);
         out_.Correlation(mark.row);
+        AnnotateKind(mark.kind);
         break;
       case Mark::kQueued:
         WriteQueued(mark.row);
@@ -527,6 +570,9 @@ class PerfettoWriter {
       case Mark::kAsync:
         out_.Name(trace_.sites[trace_.asyncs[mark.row].site].name);
         out_.Correlation(trace_.asyncs[mark.row].request);
+        AnnotateKind(mark.kind);
+        AnnotateThread(Word::kBeginThread, trace_.asyncs[mark.row].begin_thread);
+        AnnotateThread(Word::kEndThread, trace_.asyncs[mark.row].end_thread);
         AnnotateRequest(trace_.asyncs[mark.row].request);
         break;
       case Mark::kBatch:
@@ -536,16 +582,22 @@ class PerfettoWriter {
         out_.Name("join", "");
         join_flows_.Write(mark.row, &out_);
         out_.Correlation(trace_.members[mark.row].request);
+        AnnotateKind(mark.kind);
+        AnnotateBatch(trace_.members[mark.row].batch);
         AnnotateRequest(trace_.members[mark.row].request);
+        if (trace_.members[mark.row].leave_ns != 0) out_.Annotate(Word::kLeaveNs, trace_.members[mark.row].leave_ns);
         AnnotateWork(trace_.members[mark.row].batch, trace_.members[mark.row].work);
         break;
       case Mark::kToken:
         out_.Name("tokens", "");
         out_.Correlation(trace_.tokens[mark.row].request);
+        AnnotateKind(mark.kind);
+        AnnotateThread(Word::kThread, trace_.tokens[mark.row].thread);
         out_.Annotate(Word::kCount, uint64_t{trace_.tokens[mark.row].count});
         break;
       case Mark::kFiring:
         out_.Name("trigger: ", trace_.strings[trace_.firings[mark.row].cause]);
+        AnnotateKind(mark.kind);
         out_.AnnotateText(Word::kDetail, trace_.firings[mark.row].detail);
         out_.Annotate(Word::kRequest, Hex(trace_.firings[mark.row].request_id, 16));
         break;
@@ -556,6 +608,16 @@ class PerfettoWriter {
         break;
     }
   }
+  void AnnotateKind(uint32_t kind) {
+    out_.Annotate(Word::kKind, &kinds_, kind, [&] { return KindText(kind); });
+  }
+  void AnnotateBatch(uint32_t row) {
+    if (row != kNone) out_.Annotate(Word::kBatch, &batches_, row, [&] { return Hex(trace_.batches[row].id, 16); });
+  }
+  // By Pitot's number.
+  void AnnotateThread(Word word, uint32_t row) {
+    if (row != kNone) out_.Annotate(word, uint64_t{trace_.threads[row].number});
+  }
   void AnnotateRequest(uint32_t row) { out_.Annotate(Word::kRequest, Hex(trace_.requests[row].id, 16)); }
 
   void WriteRequest(uint32_t row) {
@@ -563,6 +625,7 @@ class PerfettoWriter {
     out_.Name(RequestName(request), "");
     request_flows_.Write(row, &out_);
     out_.Correlation(row);
+    AnnotateKind(Mark::kRequest);
     out_.Annotate(Word::kId, Hex(request.id, 16));
     if (request.host_id != 0) out_.Annotate(Word::kHostId, trace_.strings[request.host_id]);
     if ((request.trace_id_high | request.trace_id_low) != 0) {
@@ -576,6 +639,12 @@ class PerfettoWriter {
     if (request.reason != 0) out_.Annotate(Word::kReason, trace_.strings[request.reason]);
     if (request.deadline_ns != 0) out_.Annotate(Word::kDeadlineNs, request.deadline_ns);
     if (request.output_tokens != 0) out_.Annotate(Word::kOutputTokens, uint64_t{request.output_tokens});
+    if (request.first_token_ns != 0) out_.Annotate(Word::kFirstTokenNs, request.first_token_ns);
+    if (request.max_token_gap_ns != 0) out_.Annotate(Word::kMaxTokenGapNs, request.max_token_gap_ns);
+    if (request.size_bucket != 0) out_.Annotate(Word::kSizeBucket, uint64_t{request.size_bucket});
+    if (!request.begin_known) out_.Annotate(Word::kBeginUnknown, uint64_t{1});
+    AnnotateThread(Word::kBeginThread, request.begin_thread);
+    AnnotateThread(Word::kEndThread, request.end_thread);
     for (const model::Size& size : request.sizes) out_.AnnotateNumber(size.name, size.value);
     for (const model::Label& label : request.labels) out_.AnnotateText(label.key, label.value);
   }
@@ -585,6 +654,11 @@ class PerfettoWriter {
     out_.Name("queued ", trace_.strings[handoff.queue]);
     handoff_flows_.Write(row, &out_);
     out_.Correlation(handoff.request);
+    AnnotateKind(Mark::kQueued);
+    AnnotateBatch(handoff.batch);
+    AnnotateThread(Word::kFromThread, handoff.from_thread);
+    AnnotateThread(Word::kToThread, handoff.to_thread);
+    if (handoff.take_ns != 0) out_.Annotate(Word::kTakenNs, handoff.take_ns);
     AnnotateRequest(handoff.request);
   }
 
@@ -592,7 +666,11 @@ class PerfettoWriter {
     const model::BatchRow& batch = trace_.batches[row];
     out_.Name(OrElse(trace_.strings[batch.executor], "executor"), " batch");
     batch_flows_.Write(row, &out_);
+    AnnotateKind(Mark::kBatch);
     out_.Annotate(Word::kBatchId, Hex(batch.id, 16));
+    AnnotateThread(Word::kThread, batch.thread);
+    if (batch.launches != 0) out_.Annotate(Word::kLaunches, uint64_t{batch.launches});
+    if (batch.launch_ns != 0) out_.Annotate(Word::kLaunchNs, batch.launch_ns);
     out_.Annotate(Word::kMembers, uint64_t{batch.member_count});
     out_.Annotate(Word::kCloseReason, std::string_view(BatchCloseName(static_cast<BatchClose>(batch.close))));
     if (batch.submitted_ns != 0) out_.Annotate(Word::kSubmittedNs, batch.submitted_ns);
@@ -612,6 +690,7 @@ class PerfettoWriter {
 
   void WriteLoss(const model::LossRow& loss) {
     out_.Name("lost: ", LossReasonName(loss.reason));
+    AnnotateKind(Mark::kLoss);
     out_.Annotate(Word::kLostFromNs, loss.begin_ns);
     out_.Annotate(Word::kLostToNs, loss.end_ns);
     if (loss.events != 0) out_.Annotate(Word::kEvents, loss.events);
@@ -764,6 +843,10 @@ class PerfettoWriter {
     }
     event_flows_.WriteNext(event, &out_);
     out_.Correlation(trace_.events.request[event]);
+    if (site.kind == SiteKind::kLeaf || site.kind == SiteKind::kPhase || site.kind == SiteKind::kOperator ||
+        (site.kind == SiteKind::kWait && !is_wait))
+      AnnotateKind(kSiteKinds + static_cast<uint32_t>(site.kind));
+    AnnotateBatch(trace_.events.batch[event]);
     if (!has_args) return;
     if (is_wait) {
       WriteWaitArgs(site, args);
@@ -815,6 +898,7 @@ class PerfettoWriter {
   const uint64_t process_track_;
   GpuTracks gpu_;
   std::vector<uint64_t> counter_tracks_;  // by StringId; 0: not described yet
+  PacketWriter::Seen kinds_, batches_;
   uint64_t flows_made_ = 0;
   Flows request_flows_, handoff_flows_, batch_flows_, join_flows_, event_flows_;
   std::vector<Mark> marks_;

@@ -73,7 +73,7 @@ enum : uint32_t { kUuid = 1, kName = 2, kProcess = 3, kThread = 4, kParentUuid =
 enum : uint32_t { kProcessPid = 1, kProcessName = 6 };
 enum : uint32_t { kCounterUnit = 3, kCounterUnitName = 6 };
 enum : uint32_t { kUnitBytes = 3 };
-enum : uint32_t { kThreadPid = 1, kThreadTid = 2, kThreadName = 5 };
+enum : uint32_t { kThreadPid = 1, kThreadTid = 2, kThreadSortIndex = 3, kThreadName = 5 };
 }  // namespace track
 namespace trigger {
 enum : uint32_t { kName = 1 };

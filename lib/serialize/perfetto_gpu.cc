@@ -47,7 +47,7 @@ GpuTracks::GpuTracks(const model::Trace& trace, Tracks* tracks, PacketWriter* ou
       out_(*out),
       launches_(trace),
       calls_(trace.threads.size() + 1),
-      kinds_(out->ManyTexts(3)),
+      kinds_(out->ManyTexts(3 + static_cast<size_t>(model::GpuKind::kSpan))),
       full_names_(out->ManyTexts(trace.strings.size())),
       grids_(out->ManyTexts(trace.shapes.size())),
       blocks_(out->ManyTexts(trace.shapes.size())),
@@ -164,11 +164,16 @@ void GpuTracks::WriteRow(uint32_t row) {
   } else {
     out_.Name(model::ActivityName(trace_, row), "");
   }
-  if (const uint64_t flow = FlowTo(row); flow != 0) out_.Flow(flow);
+  const uint64_t flow = FlowTo(row);
+  if (flow != 0) out_.Flow(flow);
   const uint32_t call = gpu.call[row];
   if (call != kNone) out_.Correlation(trace_.calls.request[call]);
   if (gpu.kind[row] == model::GpuKind::kSpan)
     out_.Annotate(Word::kKind, &kinds_, 1, [] { return "from CUDA event to CUDA event"; });
+  else if (!is_kernel)
+    out_.Annotate(Word::kKind, &kinds_, 3 + static_cast<uint32_t>(gpu.kind[row]),
+                  [&] { return model::GpuKindName(gpu.kind[row]); });
+  if (call != kNone && flow == 0) out_.Annotate(Word::kCall, uint64_t{call} + 1);
   if (is_kernel) {
     if (const model::KernelName& of = NameOf(name); of.full != of.brief)
       out_.Annotate(Word::kKernel, &full_names_, name, [&] { return std::string_view(of.full); });
@@ -212,14 +217,20 @@ void GpuTracks::WriteContext(uint32_t call) {
 void GpuTracks::WriteCall(uint32_t call) {
   out_.Name(trace_.calls.name[call]);
   uint32_t stream = kNone;
+  bool has_more = false;  // work without an arrow, which names the call
   for (const uint32_t row : launches_.Gpu(call)) {
+    has_more |= trace_.gpu.stream[row] == stream;
     if (trace_.gpu.stream[row] == stream) continue;
     stream = trace_.gpu.stream[row];
     out_.Flow(FlowTo(row));
   }
   out_.Correlation(trace_.calls.request[call]);
   out_.Annotate(Word::kKind, &kinds_, 0, [] { return "CUDA call"; });
+  if (has_more) out_.Annotate(Word::kCall, uint64_t{call} + 1);
   const uint32_t awaited = trace_.calls.stream[call], device = trace_.calls.device[call];
+  // Streams of several devices have the same names.
+  if (awaited != kNone && trace_.devices.size() > 1)
+    out_.Annotate(Word::kDevice, uint64_t{trace_.streams[awaited].device} + 1);
   if (awaited != kNone)
     out_.Annotate(Word::kWaitsFor, &awaited_, awaited, [&] { return StreamName(awaited); });
   else if (device != kNone)
@@ -327,6 +338,10 @@ void GpuTracks::WriteRecordingMark(const RecordingMark& mark) {
       out_.BeginEvent(mark.at_ns, event_field::kSliceBegin, mark.track);
       out_.Name(base::DepthName(trace_.depths[mark.row].depth), "");
       break;
+    case RecordingMark::kOperators:
+      out_.BeginEvent(mark.at_ns, event_field::kSliceBegin, mark.track);
+      out_.Name(base::DepthName(trace_.operator_depths[mark.row].depth), "");
+      break;
     case RecordingMark::kOverhead:
       out_.BeginEvent(mark.at_ns, event_field::kSliceBegin, mark.track);
       out_.Name(OrElse(trace_.strings[trace_.overheads[mark.row].name], "overhead"), "");
@@ -335,6 +350,7 @@ void GpuTracks::WriteRecordingMark(const RecordingMark& mark) {
       const model::GpuLossRow& loss = trace_.gpu_losses[mark.row];
       out_.BeginEvent(mark.at_ns, event_field::kInstant, mark.track);
       out_.Name("lost: ", trace_.strings[loss.reason]);
+      if (loss.stream == kNone && loss.device != kNone) out_.Annotate(Word::kDevice, uint64_t{loss.device} + 1);
       out_.Annotate(Word::kLostFromNs, loss.begin_ns);
       out_.Annotate(Word::kLostToNs, loss.end_ns);
       if (mark.has_number) out_.Annotate(Word::kRecords, loss.records);
@@ -352,6 +368,11 @@ void GpuTracks::WriteRecording(uint32_t sequence) {
   for (uint32_t row = 0; row < trace_.depths.size(); ++row) {
     const model::DepthRow& depth = trace_.depths[row];
     AddRecording({depth.begin_ns, 0, RecordingMark::kDepth, row, false}, depth.end_ns, "recorded depth", &marks);
+  }
+  for (uint32_t row = 0; row < trace_.operator_depths.size(); ++row) {
+    const model::DepthRow& depth = trace_.operator_depths[row];
+    AddRecording({depth.begin_ns, 0, RecordingMark::kOperators, row, false}, depth.end_ns, "recorded operators",
+                 &marks);
   }
   for (uint32_t row = 0; row < trace_.overheads.size(); ++row) {
     const model::OverheadRow& overhead = trace_.overheads[row];

@@ -58,7 +58,7 @@ class GpuTracks {
   struct RecordingMark {
     int64_t at_ns;
     uint64_t track;
-    enum { kDepth, kOverhead, kLoss, kEnd } kind;
+    enum { kDepth, kOperators, kOverhead, kLoss, kEnd } kind;
     uint32_t row;
     bool has_number;  // of lost records
   };

@@ -14,6 +14,7 @@
 #include "model/occupancy.h"
 #include "model/request_text.h"
 #include "pitot/model/trace.h"
+#include "pitot/wait.h"
 #include "serialize/lanes.h"
 #include "serialize/texts.h"
 #include "serialize/thread_ids.h"
@@ -77,6 +78,9 @@ class XSpaceWriter {
  private:
   bool WriteHost() {
     XSpacePlane plane(0, "/host:CPU", base_ns_);
+    plane.PlaneStat("pitot_clock_offset_ns", static_cast<uint64_t>(base_ns_));
+    plane.PlaneStat("pitot_window_begin_ns", static_cast<uint64_t>(trace_.window_begin_ns));
+    plane.PlaneStat("pitot_window_end_ns", static_cast<uint64_t>(trace_.window_end_ns));
     std::vector<std::vector<uint32_t>> batches(trace_.threads.size() + 1);  // the last: of unknown threads
     for (uint32_t batch = 0; batch < trace_.batches.size(); ++batch)
       batches[std::min<size_t>(trace_.batches[batch].thread, trace_.threads.size())].push_back(batch);
@@ -140,6 +144,7 @@ class XSpaceWriter {
   }
   void WriteEvent(const HostEvent& event, XSpacePlane* plane) const {
     plane->BeginEvent(NameOf(event), event.begin_ns, event.end_ns - event.begin_ns);
+    if (IsOpen(event)) plane->Stat("open", uint64_t{1});
     WriteStats(event, plane);
     plane->EndEvent();
   }
@@ -164,6 +169,19 @@ class XSpaceWriter {
     plane->EndLine();
   }
 
+  bool IsOpen(const HostEvent& event) const {
+    switch (event.kind) {
+      case HostEvent::kBatch:
+        return trace_.batches[event.row].duration_ns == model::kOpen;
+      case HostEvent::kScope:
+        return trace_.events.duration_ns[event.row] == model::kOpen;
+      case HostEvent::kCall:
+        return trace_.calls.duration_ns[event.row] == model::kOpen;
+      case HostEvent::kRequest:
+        return trace_.requests[event.row].duration_ns == model::kOpen;
+    }
+    return false;
+  }
   std::string_view NameOf(const HostEvent& event) const {
     switch (event.kind) {
       case HostEvent::kBatch:
@@ -186,9 +204,11 @@ class XSpaceWriter {
         plane->Stat("step_num", uint64_t{event.row});
         plane->Stat("batch", Hex(batch.id, 16));
         plane->Stat("members", uint64_t{batch.member_count});
+        plane->Stat("requests", MembersOf(batch));
         break;
       }
       case HostEvent::kScope:
+        WriteKind(event.row, plane);
         WriteContext(trace_.events.request[event.row], trace_.events.batch[event.row], plane);
         break;
       case HostEvent::kCall:
@@ -200,6 +220,26 @@ class XSpaceWriter {
         plane->Stat("outcome", std::string_view(model::OutcomeText(trace_.requests[event.row])));
         break;
     }
+  }
+  // The ids of its requests.
+  std::string MembersOf(const model::BatchRow& batch) const {
+    std::string ids;
+    for (uint32_t member = batch.first_member; member < batch.first_member + batch.member_count; ++member)
+      ids += (ids.empty() ? "" : " ") + Hex(trace_.requests[trace_.members[member].request].id, 16);
+    return ids;
+  }
+  // Names kinds other than plain scopes, and the resource of a wait.
+  void WriteKind(uint32_t event, XSpacePlane* plane) const {
+    const model::SiteRow& site = trace_.sites[trace_.events.site[event]];
+    if (site.kind == SiteKind::kOperator) plane->Stat("kind", std::string_view("operator"));
+    if (site.kind == SiteKind::kLeaf) plane->Stat("kind", std::string_view("leaf"));
+    if (site.kind == SiteKind::kPhase) plane->Stat("kind", std::string_view("phase"));
+    if (site.kind != SiteKind::kWait) return;
+    plane->Stat("kind", std::string_view("wait"));
+    const uint32_t args = trace_.events.args[event];
+    if (args == kNone || site.arg_types.size() < 2 || !model::IsText(site.arg_types[1])) return;
+    plane->Stat("wait_kind", std::string_view(WaitKindName(static_cast<WaitKind>(trace_.arg_values[args]))));
+    plane->Stat("resource", trace_.strings[static_cast<StringId>(trace_.arg_values[args + 1])]);
   }
   void WriteContext(uint32_t request, uint32_t batch, XSpacePlane* plane) const {
     if (request != kNone) plane->Stat("request", Hex(trace_.requests[request].id, 16));
@@ -265,6 +305,9 @@ class XSpaceWriter {
     const model::GpuColumns& gpu = trace_.gpu;
     if (gpu.kind[row] == model::GpuKind::kSpan) return;  // it contains others, and gaps
     plane->BeginEvent(NameOfWork(row), gpu.begin_ns[row], gpu.duration_ns[row]);
+    if (gpu.kind[row] != model::GpuKind::kKernel)
+      plane->Stat("kind", std::string_view(model::GpuKindName(gpu.kind[row])));
+    if (gpu.scope_path[row] != 0) plane->Stat("scope_path", trace_.strings[gpu.scope_path[row]]);
     const uint32_t call = gpu.call[row];
     if (call != kNone) {
       plane->Stat("correlation_id", uint64_t{call} + 1);

@@ -16,6 +16,7 @@
 #include "pitot/analyze/analyze.h"
 #include "pitot/read/trace.h"
 #include "pitot/serialize/dump.h"
+#include "pitot/serialize/perfetto.h"
 #include "read/parse.h"
 #include "report/incident_trace.h"
 
@@ -108,14 +109,17 @@ TEST_CASE("of 1,000 foreign files none passes as a trace in which nothing happen
   const std::string one = R"({"schemaVersion":1,"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a","ts":5,"dur":2}]})";
   const std::string names =
       R"([{"ph":"M","name":"thread_name","pid":1,"tid":2,"args":{"name":"a"}},{"ph":"i","name":"b","ts":1}])";
-  const std::vector<std::string> originals = {kineto,
-                                              one,
-                                              names,
-                                              read_test::Gzip(kineto),
-                                              FileText("viztracer.json"),
-                                              FileText("onnxruntime.json"),
-                                              FileText("jax.trace.json.gz"),
-                                              incident::Serialize(*pitot::MakeDumpSerializer(), incident::MakeTrace())};
+  const std::vector<std::string> originals = {
+      kineto,
+      one,
+      names,
+      read_test::Gzip(kineto),
+      FileText("viztracer.json"),
+      FileText("onnxruntime.json"),
+      FileText("jax.trace.json.gz"),
+      FileText("jax.xplane.pb"),
+      incident::Serialize(*pitot::MakePerfettoSerializer(), incident::MakeTrace()),
+      incident::Serialize(*pitot::MakeDumpSerializer(), incident::MakeTrace())};
   std::mt19937 random(27);
   for (size_t i = 0; files < kFiles; ++i) {
     const std::string bytes = Mutated(originals[i % originals.size()], &random);
@@ -128,7 +132,7 @@ TEST_CASE("of 1,000 foreign files none passes as a trace in which nothing happen
 }
 
 TEST_CASE("each reader's own file is read, so that the test above has something to damage", "[read]") {
-  for (const char* const name : {"viztracer.json", "onnxruntime.json", "jax.trace.json.gz"}) {
+  for (const char* const name : {"viztracer.json", "onnxruntime.json", "jax.trace.json.gz", "jax.xplane.pb"}) {
     CAPTURE(name);
     const std::string bytes = FileText(name);
     const read_test::Read read = read_test::Parse(bytes);

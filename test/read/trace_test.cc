@@ -120,8 +120,8 @@ TEST_CASE("a file of no known format is named", "[read]") {
   CHECK(WhyNot(read_test::Gzip("some words\n")) == "it is, in gzip, plain text");
   CHECK(WhyNot(read_test::Gzip("")) == "it is a gzip file with nothing in it");
   CHECK(WhyNot("\x1f\x8b and more"s).find("its compressed data is damaged") != std::string::npos);
-  CHECK(WhyNot("\x0a\x0a\x12/host:CPU"s).find("use the trace.json.gz next to it") != std::string::npos);
-  CHECK(WhyNot("\x0a\x02\x08\x01\x0a\x01\x08"s).find("it is a Perfetto trace or another protobuf") == 0);
+  CHECK(WhyNot("\x0a\x0b\x12\x09/host:CPU"s).find("XSpace without an event") == 0);
+  CHECK(WhyNot("\x0a\x02\x08\x01\x0a\x01\x08"s) == "it is a protobuf, neither a Perfetto trace nor an XSpace");
   CHECK(WhyNot("\nwords after an empty line\n") == "it is plain text");
   CHECK(WhyNot("version https://git-lfs.github.com/spec/v1\n").find("git lfs pull") != std::string::npos);
 }
@@ -168,6 +168,7 @@ TEST_CASE("a missing file, a folder and a pipe are refused at once", "[read]") {
 
 TEST_CASE("the list of formats names each", "[read]") {
   CHECK(pitot::ReadableFormats() ==
-        "Pitot's dumps, SQLite exports of Nsight Systems, databases of rocprofv3, JSON of rocprofv3, ONNX Runtime's "
-        "profiles, traces of JAX's profiler, OpenTelemetry's spans (OTLP), JSON of PyTorch's profiler and Chrome JSON");
+        "Pitot's dumps, XSpaces (xplane.pb), Perfetto traces, SQLite exports of Nsight Systems, databases of "
+        "rocprofv3, JSON of rocprofv3, ONNX Runtime's profiles, traces of JAX's profiler, OpenTelemetry's spans "
+        "(OTLP), JSON of PyTorch's profiler and Chrome JSON");
 }

@@ -202,6 +202,9 @@ void PrintGpu(const Trace& trace) {
   for (const DepthRow& row : trace.depths)
     std::printf("recording\trecorded depth\t%" PRId64 "\t%" PRId64 "\t%s\n", row.begin_ns, row.end_ns - row.begin_ns,
                 depths[static_cast<int>(row.depth)]);
+  for (const DepthRow& row : trace.operator_depths)
+    std::printf("recording\trecorded operators\t%" PRId64 "\t%" PRId64 "\t%s\n", row.begin_ns,
+                row.end_ns - row.begin_ns, depths[static_cast<int>(row.depth)]);
   for (const OverheadRow& row : trace.overheads)
     std::printf("recording\toverheads\t%" PRId64 "\t%" PRId64 "\t%s\n", row.begin_ns, row.duration_ns,
                 Text(trace.strings[row.name]).c_str());

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Records with viztracer, ONNX Runtime, JAX and OpenTelemetry's SDK, and compares pitot's answers with the tools' own files.
+"""Records with viztracer, ONNX Runtime, JAX and OpenTelemetry's SDK, writes with Perfetto's Python package, and compares pitot's
+answers with the tools' own files.
 
 Each tool runs a small program in its own process. The files are then read twice: as JSON by this program, and by pitot. Counts
 and times must be equal to the nanosecond. --install makes the environment, build/writers-venv, by pip. Exit: 0 equal, 1
@@ -20,7 +21,8 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 VENV = ROOT / 'build/writers-venv'
 PACKAGES = ['viztracer==1.1.1', 'onnxruntime==1.32.0', 'onnx==1.23.2', 'jax==0.10.2', 'jaxlib==0.10.2',
-            'opentelemetry-sdk==1.45.2', 'opentelemetry-exporter-otlp-proto-http==1.45.2']
+            'opentelemetry-sdk==1.45.2', 'opentelemetry-exporter-otlp-proto-http==1.45.2',
+            'perfetto==0.59.1']
 SKIPPED = 77
 
 VIZTRACER = '''
@@ -92,6 +94,46 @@ with jax.profiler.trace('jax'):
 '''
 
 OTEL = (pathlib.Path(__file__).parent / 'otel_writer.py').read_text()
+PERFETTO = '''
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket, TrackEvent
+from perfetto.trace_builder.proto_builder import TraceProtoBuilder
+
+trace = TraceProtoBuilder()
+
+def track(uuid, name, parent=0, tid=0, is_counter=False):
+    descriptor = trace.add_packet().track_descriptor
+    descriptor.uuid = uuid
+    if tid:
+        descriptor.thread.pid, descriptor.thread.tid, descriptor.thread.thread_name = 42, tid, name
+    else:
+        descriptor.name, descriptor.parent_uuid = name, parent
+    if is_counter:
+        descriptor.counter.unit_multiplier = 2
+
+def event(at, kind, uuid, name=''):
+    packet = trace.add_packet()
+    packet.timestamp, packet.trusted_packet_sequence_id = at, 7
+    packet.sequence_flags = TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
+    packet.track_event.type, packet.track_event.track_uuid = kind, uuid
+    if name:
+        packet.track_event.name = name
+    return packet.track_event
+
+packet = trace.add_packet()
+packet.trusted_packet_sequence_id, packet.sequence_flags = 7, TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
+for number in range(3):
+    track(10 + number, f'worker {number}', tid=43 + number)
+track(30, 'depth', is_counter=True)
+for number in range(500):
+    at, uuid = 2000 + 100 * number, 10 + number % 3
+    annotation = event(at, TrackEvent.TYPE_SLICE_BEGIN, uuid, 'handle').debug_annotations.add()
+    annotation.name, annotation.int_value = 'number', number
+    event(at + 20, TrackEvent.TYPE_SLICE_BEGIN, uuid, 'decode')
+    event(at + 60, TrackEvent.TYPE_SLICE_END, uuid)
+    event(at + 90, TrackEvent.TYPE_SLICE_END, uuid)
+    event(at, TrackEvent.TYPE_COUNTER, 30).counter_value = number % 7
+open('perfetto.pftrace', 'wb').write(trace.serialize())
+'''
 
 
 class Differences:
@@ -176,6 +218,22 @@ def check_jax(program, folder, differences):
     differences.compare('jax: steps', steps['train'], rows(program, paths[0], 'scope')['train'])
     operations = totals([e for e in spans if 'hlo_op' in e.get('args', {})], lambda event: event['name'])
     differences.compare('jax: calls and time by operation', operations, rows(program, paths[0], 'op'))
+    xspace = next(folder.glob('jax/plugins/profile/*/*.xplane.pb'))
+    differences.compare('jax: format of the XSpace', 'xspace', pitot(program, 'info', '--json', str(xspace))['format'])
+    calls = {name: row[0] for name, row in rows(program, paths[0], 'scope').items()}
+    found = {name: row[0] for name, row in rows(program, xspace, 'scope').items()}
+    differences.compare('jax: calls by name, in the XSpace', calls, found)
+
+
+def check_perfetto(program, folder, differences):
+    path = folder / 'perfetto.pftrace'
+    info = pitot(program, 'info', '--json', str(path))
+    differences.compare('perfetto: format', ['perfetto', True], [info['format'], info['complete']])
+    differences.compare('perfetto: slices and samples', [1000, 500], [info['counts']['events'], info['counts']['samples']])
+    differences.compare('perfetto: threads', {f'worker {number}' for number in range(3)},
+                        {thread['name'] for thread in info['threads']})
+    differences.compare('perfetto: calls and time by name', {'handle': [500, 45000], 'decode': [500, 20000]},
+                        rows(program, path, 'scope'))
 
 
 def check_otel(program, folder, differences):
@@ -201,7 +259,7 @@ def install():
 
 
 def is_installed():
-    script = 'import jax, onnx, onnxruntime, opentelemetry.sdk, viztracer'
+    script = 'import jax, onnx, onnxruntime, opentelemetry.sdk, perfetto, viztracer'
     python = VENV / 'bin/python'
     return python.exists() and subprocess.run([python, '-c', script], capture_output=True, check=False).returncode == 0
 
@@ -213,12 +271,13 @@ def main():
     arguments = parser.parse_args()
     program = str(pathlib.Path(arguments.program).resolve())
     if not is_installed() and not (arguments.install and install() and is_installed()):
-        print("skipped: viztracer, ONNX Runtime, JAX and OpenTelemetry's SDK are not all installed; --install gets them by pip")
+        print("skipped: viztracer, ONNX Runtime, JAX, OpenTelemetry's SDK and Perfetto are not all installed; --install gets them")
         return SKIPPED
     differences = Differences()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        for script, check in ((VIZTRACER, check_viztracer), (ONNX, check_onnx), (JAX, check_jax), (OTEL, check_otel)):
+        for script, check in ((VIZTRACER, check_viztracer), (ONNX, check_onnx), (JAX, check_jax), (OTEL, check_otel),
+                              (PERFETTO, check_perfetto)):
             (folder / 'program.py').write_text(script)
             done = subprocess.run([VENV / 'bin/python', 'program.py'], cwd=folder, capture_output=True, text=True,
                                   timeout=300, check=False)

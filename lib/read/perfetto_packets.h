@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Decodes the packets of a Perfetto trace, for perfetto_file.cc.
+#ifndef PITOT_LIB_READ_PERFETTO_PACKETS_H_
+#define PITOT_LIB_READ_PERFETTO_PACKETS_H_
+
+#include <array>
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "read/perfetto_file.h"
+#include "read/wire_reader.h"
+
+namespace pitot::read {
+
+class PerfettoPackets {
+ public:
+  PerfettoPackets(PerfettoTarget* target, PerfettoClocks* clocks, TraceReport* report)
+      : target_(*target), clocks_(*clocks), report_(*report) {}
+
+  // False if the packet is damaged.
+  bool Take(std::string_view packet) { return Take(packet, false); }
+  uint64_t without_state() const { return without_state_; }
+  uint64_t lost() const { return lost_; }
+
+ private:
+  using Names = std::unordered_map<uint64_t, std::string>;
+  struct Kernel {
+    std::string name, demangled;
+  };
+  // What packets of a writer refer to.
+  struct Sequence {
+    bool has_state = false;
+    uint64_t default_track = 0, default_clock = 0;
+    std::vector<uint64_t> extra_tracks, extra_double_tracks;
+    Names categories, event_names, annotation_names, texts, specifications;
+    std::unordered_map<uint64_t, Kernel> kernels;
+    std::unordered_map<uint64_t, std::string> gpu_counters;  // descriptors, as written
+    std::unordered_map<uint64_t, uint64_t> contexts;         // of GPUs: their processes
+  };
+  // A clock: what it said, and the trace's clock at that time.
+  struct Clock {
+    int64_t at = 0, trace_ns = 0, multiplier = 1;
+    bool is_incremental = false;
+  };
+
+  bool Take(std::string_view packet, bool is_packed);
+  bool TakePacked(std::string_view packed);
+  bool TakeSnapshot(std::string_view message, uint32_t sequence);
+  void TakeDefaults(std::string_view message, Sequence* sequence);
+  void TakeInterned(std::string_view message, Sequence* sequence);
+  bool TakeTrack(std::string_view message);
+  bool TakeEvent(std::string_view message, uint32_t sequence_id, int64_t at_ns, Sequence* sequence);
+  void TakeAnnotation(std::string_view message, const std::string& prefix, int depth, const Sequence& sequence);
+  bool TakeFtrace(std::string_view message);
+  bool TakeStage(std::string_view message, int64_t at_ns, const Sequence& sequence);
+  bool TakeCounters(std::string_view message, int64_t at_ns, const Sequence& sequence);
+  void TakeAttributes(std::string_view message);
+  void TakeProcessTree(std::string_view message);
+  bool TimeOf(uint64_t timestamp, uint64_t clock, uint32_t sequence, int64_t* at_ns);
+  std::string_view Digits(const char* format, uint64_t value);
+  std::string_view Digits(double value);
+
+  PerfettoTarget& target_;
+  PerfettoClocks& clocks_;
+  TraceReport& report_;
+  std::unordered_map<uint32_t, Sequence> sequences_;
+  std::map<std::pair<uint32_t, uint64_t>, Clock> clock_of_;  // by sequence (0: of all) and id
+  uint64_t trace_clock_ = 6;
+  std::unordered_map<uint64_t, std::string> gpu_counters_;  // by id, of all sequences
+  PerfettoEvent event_;
+  std::deque<std::string> made_;  // texts of the event
+  uint64_t without_state_ = 0, lost_ = 0;
+};
+
+}  // namespace pitot::read
+
+#endif  // PITOT_LIB_READ_PERFETTO_PACKETS_H_

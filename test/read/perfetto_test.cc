@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <zlib.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fakes/string_sink.h"
+#include "pitot/serialize/perfetto.h"
+#include "read/parse.h"
+#include "read/tables.h"
+#include "report/incident_trace.h"
+#include "serialize/sample_trace.h"
+#include "serialize/wire.h"
+
+using pitot::SiteKind;
+using pitot::analyze::TopBy;
+using pitot::model::GpuKind;
+using pitot::model::kNone;
+using pitot::model::Trace;
+using pitot::serialize::WireBuffer;
+using read_test::Parse;
+using read_test::Read;
+
+namespace {
+
+std::string Bytes(const WireBuffer& buffer) { return {reinterpret_cast<const char*>(buffer.data()), buffer.size()}; }
+
+// Packets of one sequence as the SDK writes them.
+class Packets {
+ public:
+  template <class Fill> Packets& Add(const Fill& fill) {
+    const size_t packet = buffer_.Open(1);
+    fill(buffer_);
+    buffer_.Close(packet);
+    return *this;
+  }
+  template <class Fill> Packets& Track(uint64_t uuid, const Fill& fill) {
+    return Add([&](WireBuffer& buffer) {
+      const size_t track = buffer.Open(60);
+      buffer.Varint(1, uuid);
+      fill(buffer);
+      buffer.Close(track);
+    });
+  }
+  Packets& Thread(uint64_t uuid, int64_t pid, int64_t tid, const char* name) {
+    return Track(uuid, [&](WireBuffer& buffer) {
+      const size_t thread = buffer.Open(4);
+      buffer.Int(1, pid);
+      buffer.Int(2, tid);
+      buffer.String(5, name);
+      buffer.Close(thread);
+    });
+  }
+  // A sequence begins: its names, and thread 7 by default.
+  Packets& State(uint32_t sequence) {
+    return Add([&](WireBuffer& buffer) {
+      buffer.Varint(10, sequence);
+      buffer.Varint(13, 1);
+      const size_t interned = buffer.Open(12);
+      for (const auto& [field, iid, text] :
+           {std::tuple(2, 1, "decode"), {2, 2, "resize"}, {3, 1, "bytes"}, {29, 1, "jpeg"}}) {
+        const size_t entry = buffer.Open(static_cast<uint32_t>(field));
+        buffer.Varint(1, static_cast<uint64_t>(iid));
+        buffer.String(2, text);
+        buffer.Close(entry);
+      }
+      buffer.Close(interned);
+      const size_t defaults = buffer.Open(59);
+      const size_t event = buffer.Open(11);
+      buffer.Varint(11, 7);
+      buffer.Close(event);
+      buffer.Close(defaults);
+    });
+  }
+  template <class Fill> Packets& Event(uint32_t sequence, uint64_t at_ns, uint64_t type, const Fill& fill) {
+    return Add([&](WireBuffer& buffer) {
+      buffer.Varint(8, at_ns);
+      buffer.Varint(10, sequence);
+      buffer.Varint(13, 2);
+      const size_t event = buffer.Open(11);
+      buffer.Varint(9, type);
+      fill(buffer);
+      buffer.Close(event);
+    });
+  }
+  Packets& Begin(uint64_t at_ns, uint64_t name) {
+    return Event(1, at_ns, 1, [&](WireBuffer& buffer) { buffer.Varint(10, name); });
+  }
+  Packets& End(uint64_t at_ns) {
+    return Event(1, at_ns, 2, [](WireBuffer&) {});
+  }
+  std::string Text() const { return Bytes(buffer_); }
+
+ private:
+  WireBuffer buffer_;
+};
+
+std::string Written(const Trace& trace, const pitot::PerfettoOptions& options = {}) {
+  fakes::StringSink sink;
+  REQUIRE(pitot::MakePerfettoSerializer(options)->Serialize(trace, sink).ok());
+  return sink.bytes;
+}
+
+uint64_t Compress(void*, const void* in, uint64_t size, void* out, uint64_t capacity) {
+  uLongf packed = capacity;
+  return compress(static_cast<Bytef*>(out), &packed, static_cast<const Bytef*>(in), size) == Z_OK ? packed : 0;
+}
+
+}  // namespace
+
+TEST_CASE("slices of a Perfetto trace are scopes of their thread, with annotations as arguments", "[perfetto]") {
+  Packets packets;
+  packets.Thread(7, 42, 43, "worker").State(1);
+  packets.Event(1, 1000, 1, [](WireBuffer& buffer) {
+    buffer.Varint(10, 1);
+    size_t annotation = buffer.Open(4);
+    buffer.Varint(1, 1);
+    buffer.Varint(3, 4096);
+    buffer.Close(annotation);
+    annotation = buffer.Open(4);
+    buffer.String(10, "kind");
+    buffer.Varint(17, 1);
+    buffer.Close(annotation);
+  });
+  packets.Begin(1100, 2).End(1300).End(1500);
+  packets.Event(1, 1600, 3, [](WireBuffer& buffer) { buffer.String(23, "flush"); });
+
+  const Read read = Parse(packets.Text());
+
+  REQUIRE(read.status.ok());
+  CHECK(read.report.format == "perfetto");
+  CHECK(read.report.tool == "Perfetto");
+  CHECK(read.Events() == "decode 1000+500, resize 1100+200, flush 1600+0");
+  const auto& decode = read.trace.sites[read.trace.events.site[0]];
+  REQUIRE(decode.arg_names.size() == 2);
+  CHECK(read.Name(decode.arg_names[0]) == "bytes");
+  CHECK(read.trace.arg_values[read.trace.events.args[0]] == 4096);
+  CHECK(read.Name(static_cast<uint32_t>(read.trace.arg_values[read.trace.events.args[0] + 1])) == "jpeg");
+  CHECK(read.Name(read.trace.threads[0].name) == "worker");
+  CHECK(read.trace.threads[0].tid == 43);
+  CHECK(read.trace.pid == 42);
+}
+
+TEST_CASE("a Perfetto sequence's own clock counts up, and is tied to the trace's", "[perfetto]") {
+  Packets packets;
+  packets.Thread(7, 42, 43, "worker").State(1);
+  packets.Add([](WireBuffer& buffer) {
+    buffer.Varint(10, 1);
+    const size_t snapshot = buffer.Open(6);
+    for (const auto& [id, at, is_incremental] : {std::tuple(64, 100, 1), {6, 5000, 0}, {1, 1'700'000'000, 0}}) {
+      const size_t clock = buffer.Open(1);
+      buffer.Varint(1, static_cast<uint64_t>(id));
+      buffer.Varint(2, static_cast<uint64_t>(at));
+      if (is_incremental != 0) buffer.Varint(3, 1);
+      buffer.Close(clock);
+    }
+    buffer.Close(snapshot);
+  });
+  for (const uint64_t type : {1, 2}) {
+    packets.Add([&](WireBuffer& buffer) {
+      buffer.Varint(8, 30);  // since the packet before
+      buffer.Varint(58, 64);
+      buffer.Varint(10, 1);
+      const size_t event = buffer.Open(11);
+      buffer.Varint(9, type);
+      buffer.Varint(10, 1);
+      buffer.Close(event);
+    });
+  }
+
+  const Read read = Parse(packets.Text());
+
+  REQUIRE(read.status.ok());
+  CHECK(read.Events() == "decode 5030+30");
+  CHECK(read.trace.clock.realtime_ns == 1'700'000'000 + 60);
+}
+
+TEST_CASE("a Perfetto trace's counters, scheduling and GPU stages are read", "[perfetto]") {
+  Packets packets;
+  packets.Track(9, [](WireBuffer& buffer) {
+    buffer.String(2, "queue depth");
+    const size_t counter = buffer.Open(8);
+    buffer.Varint(4, 2);  // what its values are multiplied by
+    buffer.Close(counter);
+  });
+  packets.State(1);
+  packets.Event(1, 2000, 4, [](WireBuffer& buffer) {
+    buffer.Varint(11, 9);
+    buffer.Int(30, 21);
+  });
+  packets.Add([](WireBuffer& buffer) {
+    const size_t bundle = buffer.Open(1);
+    buffer.Varint(1, 3);
+    for (const auto& [at, tid, name] : {std::tuple(100, 43, "worker"), {160, 0, "swapper"}, {200, 44, "other"}}) {
+      const size_t event = buffer.Open(2);
+      buffer.Varint(1, static_cast<uint64_t>(at));
+      const size_t change = buffer.Open(4);
+      buffer.String(5, name);
+      buffer.Int(6, tid);
+      buffer.Close(change);
+      buffer.Close(event);
+    }
+    buffer.Close(bundle);
+  });
+  packets.Add([](WireBuffer& buffer) {
+    buffer.Varint(10, 2);
+    buffer.Varint(13, 1);
+    const size_t interned = buffer.Open(12);
+    const size_t queue = buffer.Open(24);
+    buffer.Varint(1, 1);
+    buffer.String(2, "stream 7");
+    buffer.Close(queue);
+    const size_t kernel = buffer.Open(1000);
+    buffer.Varint(1, 1);
+    buffer.String(2, "_Z4gemmPf");
+    buffer.String(3, "gemm(float*)");
+    buffer.Close(kernel);
+    buffer.Close(interned);
+  });
+  packets.Add([](WireBuffer& buffer) {
+    buffer.Varint(8, 3000);
+    buffer.Varint(10, 2);
+    const size_t stage = buffer.Open(53);
+    buffer.Varint(1, 77);
+    buffer.Varint(2, 500);
+    buffer.Varint(13, 1);
+    buffer.Varint(19, 1);
+    const size_t launch = buffer.Open(21);
+    const size_t grid = buffer.Open(1);
+    buffer.Varint(1, 8);
+    buffer.Varint(2, 2);
+    buffer.Close(grid);
+    buffer.Close(launch);
+    buffer.Close(stage);
+  });
+  // The call that caused it.
+  packets.Thread(7, 42, 43, "worker");
+  packets.Event(1, 2900, 1, [](WireBuffer& buffer) {
+    buffer.String(23, "cudaLaunchKernel");
+    const size_t correlation = buffer.Open(3000);
+    buffer.Varint(1, 77);
+    buffer.Close(correlation);
+  });
+  packets.End(2950);
+
+  const Read read = Parse(packets.Text());
+
+  REQUIRE(read.status.ok());
+  REQUIRE(read.trace.samples.size() == 1);
+  CHECK(read.trace.samples.value[0] == 42);
+  CHECK(read.Name(read.trace.counters[0].name) == "queue depth");
+  CHECK(read.Events() == "worker (43) 100+60");
+  REQUIRE(read.trace.gpu.size() == 1);
+  CHECK(read.Name(read.trace.gpu.name[0]) == "gemm(float*)");
+  CHECK(read.trace.gpu.duration_ns[0] == 500);
+  CHECK(read.trace.shapes.at(read.trace.gpu.shape[0]).grid[1] == 2);
+  CHECK(read.Name(read.trace.calls.name.at(read.trace.gpu.call[0])) == "cudaLaunchKernel");
+  CHECK(read.Count("switches") == 3);
+}
+
+TEST_CASE("a Perfetto trace that is cut off, padded or has a damaged packet keeps the rest", "[perfetto]") {
+  Packets packets;
+  packets.Thread(7, 42, 43, "worker").State(1);
+  for (uint64_t i = 0; i < 10; ++i) packets.Begin(1000 + 100 * i, 1).End(1050 + 100 * i);
+  const std::string whole = packets.Text();
+
+  const Read padded = Parse(whole + std::string(64, '\0'));
+  CHECK(padded.status.ok());
+  CHECK(padded.trace.events.size() == 10);
+
+  const Read cut = Parse(whole.substr(0, whole.size() - 4));
+  CHECK(cut.status.code() == pitot::StatusCode::kDataLoss);
+  CHECK(cut.trace.events.size() == 10);
+  CHECK(!cut.report.complete);
+
+  WireBuffer bad;
+  bad.String(1, "\x5a\x7f");  // an event that is longer than its packet
+  const Read damaged = Parse(whole + Bytes(bad) + Packets().Begin(9000, 1).End(9100).Text());
+  CHECK(damaged.status.code() == pitot::StatusCode::kDataLoss);
+  CHECK(damaged.report.events_bad == 1);
+  CHECK(damaged.trace.events.size() == 11);
+}
+
+TEST_CASE("events of a Perfetto sequence before its names are left out, and counted", "[perfetto]") {
+  Packets packets;
+  packets.Thread(7, 42, 43, "worker").Begin(500, 1).State(1).Begin(1000, 1).End(1100);
+
+  const Read read = Parse(packets.Text());
+
+  CHECK(read.Events() == "decode 1000+100");
+  CHECK(read.report.problems.find("1 event before the names") == 0);
+}
+
+TEST_CASE("what Pitot wrote for Perfetto has the same tables when it is read", "[perfetto]") {
+  const auto check = [](const Trace& trace, const pitot::PerfettoOptions& options = {}) {
+    const Read read = Parse(Written(trace, options));
+    INFO(read.status.message());
+    REQUIRE(read.status.ok());
+    CHECK(read.report.tool == "Pitot");
+    for (const TopBy by :
+         {TopBy::kOperator, TopBy::kKernel, TopBy::kLayer, TopBy::kScope, TopBy::kRequest, TopBy::kCall}) {
+      CAPTURE(static_cast<int>(by));
+      CHECK(read_test::Table(read.trace, by) == read_test::Table(trace, by));
+    }
+    CHECK(read.trace.window_begin_ns == trace.window_begin_ns);
+    CHECK(read.trace.clock.realtime_ns == trace.clock.realtime_ns);
+    CHECK(read.trace.requests.size() == trace.requests.size());
+    CHECK(read.trace.batches.size() == trace.batches.size());
+    CHECK(read.trace.members.size() == trace.members.size());
+    CHECK(read.trace.handoffs.size() == trace.handoffs.size());
+    CHECK(read.trace.asyncs.size() == trace.asyncs.size());
+    CHECK(read.trace.tokens.size() == trace.tokens.size());
+    CHECK(read.trace.samples.size() == trace.samples.size());
+    CHECK(read.trace.losses.size() == trace.losses.size());
+    CHECK(read.trace.gpu_losses.size() == trace.gpu_losses.size());
+    CHECK(read.trace.firings.size() == trace.firings.size());
+    CHECK(read_test::Answers(read.trace) == read_test::Answers(trace));
+  };
+  check(incident::MakeTrace());
+  check(incident::MakeGpuTrace());
+  check(pitot::test::SampleTrace());
+  check(pitot::test::LargeTrace(2000, 30));
+  pitot::PerfettoOptions packed;
+  packed.compress = Compress;
+  check(incident::MakeGpuTrace(), packed);
+}
