@@ -134,14 +134,14 @@ class ForeignTarget final : public PerfettoTarget {
                       {"arrows", arrows_},
                       {"ends_without_begin", ends_},
                       {"switches", switches_},
-                      {"gpu", gpu_},
-                      {"times_out_of_range", builder_.times_out_of_range()},
-                      {"durations_negative", builder_.durations_negative()}};
+                      {"gpu", gpu_}};
+    builder_.ReportTimes(report);
     if (clocks.realtime_ns == 0) report->lacks.push_back("the date");
     if (gpu_ == 0) report->lacks.push_back("GPU work (the file has no stages of a GPU)");
     if (backwards_ != 0)
-      report->problems += (report->problems.empty() ? "" : "; ") + base::Plural(backwards_, "slice") +
-                          " ended before its begin: packets of a track are not in the order of time";
+      AddProblem(base::Plural(backwards_, "slice") +
+                     " ended before its begin: packets of a track are not in the order of time",
+                 report);
   }
 
  private:
