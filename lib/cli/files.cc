@@ -11,12 +11,16 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "pitot/read/join.h"
 #include "serialize/dump_format.h"
 
 namespace pitot::cli {
@@ -124,6 +128,73 @@ int AnswerOf(const std::string& path, const Status& status, const TraceReport& r
   }
 }
 
+int LoadFile(const std::string& path, model::Trace* trace, LoadReport* report) {
+  const Status status = ReadTrace(path, trace, &report->file);
+  return report->IsDump() ? AnswerOfDump(path, status, report->file.dump, report->is_recovering)
+                          : AnswerOf(path, status, report->file);
+}
+
+// The files of a folder, without hidden ones, by name.
+std::vector<fs::path> FilesIn(const std::string& folder) {
+  std::vector<fs::path> paths;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code gone;
+    if (entry->path().filename().native()[0] != '.' && entry->is_regular_file(gone)) paths.push_back(entry->path());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+std::vector<std::string> InBoth(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  std::vector<std::string> both;
+  std::copy_if(a.begin(), a.end(), std::back_inserter(both),
+               [&](const std::string& one) { return std::find(b.begin(), b.end(), one) != b.end(); });
+  return both;
+}
+
+// All traces of a folder as one, such as those of ranks or workers. Other files are left out.
+int LoadFolder(const std::string& folder, model::Trace* trace, LoadReport* report) {
+  std::vector<TracePart> parts;
+  int loaded = kDone;
+  for (const fs::path& path : FilesIn(folder)) {
+    TracePart part;
+    LoadReport own;
+    const Status status = ReadTrace(path, &part.trace, &own.file);
+    const bool is_trace = status.ok() || status.code() == StatusCode::kDataLoss;
+    if (!is_trace) continue;
+    if (!status.ok()) {
+      Complain(absl::StrFormat("%s is damaged: %s. The output covers what was read.", path.native(), status.message()));
+      loaded = kDamaged;
+    }
+    part.name = path.filename().native();
+    part.name.resize(std::min(part.name.size(), part.name.find('.')));
+    // A dump knows most about its process, so it comes first.
+    const bool is_first = parts.empty() || (own.IsDump() && !report->IsDump());
+    std::vector<std::string> lacks = parts.empty() ? own.file.lacks : InBoth(report->file.lacks, own.file.lacks);
+    const bool is_complete = own.file.complete && (parts.empty() || report->file.complete);
+    if (is_first) report->file = own.file;
+    report->file.lacks = std::move(lacks);
+    report->file.complete = is_complete;
+    parts.insert(is_first ? parts.begin() : parts.end(), std::move(part));
+  }
+  if (parts.empty()) {
+    Complain(
+        absl::StrFormat("there is no incident in %s: one is written when a trigger fires or the server calls "
+                        "Recorder::Trigger.",
+                        folder));
+    return kUnreadable;
+  }
+  if (parts.size() == 1) return *trace = std::move(parts[0].trace), loaded;
+  const size_t count = parts.size();
+  if (const Status status = JoinTraces(&parts, trace); !status.ok()) {
+    Complain(absl::StrFormat("cannot join the traces in %s: %s. Give one of its files.", folder, status.message()));
+    return kUnreadable;
+  }
+  Complain(absl::StrFormat("%s has %d traces; joined by their clocks", folder, count));
+  return loaded;
+}
+
 // Each of these writes the trace, and returns the problem or "".
 std::string WriteTo(int descriptor, Serializer& serializer, const model::Trace& trace, uint64_t* bytes) {
   FILE* const file = descriptor < 0 ? nullptr : fdopen(descriptor, "wb");
@@ -193,16 +264,8 @@ std::string DumpPath(const std::string& path) {
 }
 
 int Load(const std::string& path, model::Trace* trace, LoadReport* report) {
-  if (std::error_code error; fs::is_directory(path, error)) {
-    Complain(
-        absl::StrFormat("there is no incident in %s: one is written when a trigger fires or the server calls "
-                        "Recorder::Trigger.",
-                        path));
-    return kUnreadable;
-  }
-  const Status status = ReadTrace(path, trace, &report->file);
-  return report->IsDump() ? AnswerOfDump(path, status, report->file.dump, report->is_recovering)
-                          : AnswerOf(path, status, report->file);
+  if (std::error_code error; fs::is_directory(path, error)) return LoadFolder(path, trace, report);
+  return LoadFile(path, trace, report);
 }
 
 std::string HowToRecord(const LoadReport& report, const std::string& what, const std::string& ours) {

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Joins traces of several processes, or several files about one, into one trace: ranks of a training job, workers of a
+// server, a dump and a profiler's trace of the same incident. For tools: component `reader`.
+#ifndef PITOT_READ_JOIN_H_
+#define PITOT_READ_JOIN_H_
+
+#include <string>
+#include <vector>
+
+#include "pitot/model/trace.h"
+#include "pitot/status.h"
+
+PITOT_NAMESPACE_BEGIN
+
+struct TracePart {
+  std::string name;  // stands before the names of its threads: "rank 0"
+  model::Trace trace;
+};
+
+// Puts all parts on the clock of the first: by the monotonic clock if they were recorded on one machine since its last
+// start, otherwise by their dates. Their threads, devices and process-wide counters have the part's name before their
+// own. Requests with an id that an earlier part has get another. What a judge had learned is the first part's. `parts`
+// are used up. Errors: kInvalidArgument if a part has no date, or if they do not fit into one trace; it names the part.
+//   kResourceExhausted.
+PITOT_EXPORT Status JoinTraces(std::vector<TracePart>* parts, model::Trace* joined) noexcept;
+
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_READ_JOIN_H_

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/read/join.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <new>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "base/message.h"
+#include "base/mix.h"
+
+namespace pitot::read {
+namespace {
+
+using base::Error;
+using base::Mix;
+using model::kNone;
+using model::StringId;
+using model::Trace;
+
+constexpr int64_t kSecondNs = 1'000'000'000;
+constexpr int64_t kMostShiftNs = model::kMaxTimeNs / 4;
+
+// Every moment of a trace. Lengths, and times after a begin, are none; nor is a 0 that stands for "not yet".
+template <class F> void ForEachMoment(Trace* trace, const F& f) {
+  const auto all = [&](std::vector<int64_t>* column) {
+    for (int64_t& ns : *column) f(&ns);
+  };
+  const auto if_set = [&](int64_t* ns) {
+    if (*ns != 0) f(ns);
+  };
+  f(&trace->window_begin_ns), f(&trace->window_end_ns), f(&trace->clock.monotonic_ns);
+  for (auto& row : trace->threads) f(&row.history_begin_ns);
+  for (auto& row : trace->requests) {
+    f(&row.begin_ns);
+    for (auto& stage : row.stages) f(&stage.begin_ns);
+  }
+  for (auto& row : trace->batches) f(&row.begin_ns);
+  for (auto& row : trace->members) f(&row.join_ns), if_set(&row.leave_ns);
+  for (auto& row : trace->handoffs) f(&row.enqueue_ns), if_set(&row.take_ns);
+  for (auto& row : trace->asyncs) f(&row.begin_ns);
+  for (auto& row : trace->tokens) f(&row.at_ns);
+  for (auto& row : trace->losses) f(&row.begin_ns), f(&row.end_ns);
+  for (auto& row : trace->gpu_losses) f(&row.begin_ns), f(&row.end_ns);
+  for (auto& row : trace->overheads) f(&row.begin_ns);
+  for (auto& row : trace->depths) f(&row.begin_ns), f(&row.end_ns);
+  for (auto& row : trace->operator_depths) f(&row.begin_ns), f(&row.end_ns);
+  for (auto& row : trace->firings) f(&row.at_ns);
+  all(&trace->events.begin_ns), all(&trace->calls.begin_ns), all(&trace->gpu.begin_ns), all(&trace->samples.at_ns);
+}
+
+// Whether both were recorded on one machine since its last start, so that their monotonic clocks are one.
+bool ShareClock(const Trace& a, const Trace& b) {
+  if (a.clock.boottime_ns == 0 || b.clock.boottime_ns == 0 || a.AttributeOf("host") != b.AttributeOf("host"))
+    return false;
+  const int64_t a_start_ns = a.clock.realtime_ns - a.clock.boottime_ns,
+                b_start_ns = b.clock.realtime_ns - b.clock.boottime_ns;
+  return std::abs(a_start_ns - b_start_ns) < kSecondNs;
+}
+
+// Moves all parts to the clock of the first, and further if a moment would be before its origin.
+Status JoinClocks(std::vector<TracePart>* parts) {
+  const Trace& first = parts->front().trace;
+  const int64_t origin_ns = first.clock.realtime_ns - first.clock.monotonic_ns;
+  std::vector<int64_t> shifts;
+  int64_t lowest_ns = INT64_MAX;
+  for (TracePart& part : *parts) {
+    if (part.trace.clock.realtime_ns == 0)
+      return Error(StatusCode::kInvalidArgument, "%s has no date, so its clock cannot be joined to that of others",
+                   part.name.c_str());
+    const int64_t shift_ns =
+        ShareClock(first, part.trace) ? 0 : part.trace.clock.realtime_ns - part.trace.clock.monotonic_ns - origin_ns;
+    if (std::abs(shift_ns) > kMostShiftNs)
+      return Error(StatusCode::kInvalidArgument, "%s is from another time than %s", part.name.c_str(),
+                   parts->front().name.c_str());
+    shifts.push_back(shift_ns);
+    ForEachMoment(&part.trace, [&](const int64_t* ns) { lowest_ns = std::min(lowest_ns, *ns + shift_ns); });
+  }
+  // 0 stands for "not yet" in some columns.
+  const int64_t more_ns = lowest_ns < 1 ? 1 - lowest_ns : 0;
+  for (size_t i = 0; i < parts->size(); ++i)
+    ForEachMoment(&(*parts)[i].trace, [&](int64_t* ns) { *ns += shifts[i] + more_ns; });
+  return {};
+}
+
+template <class T> void Append(const std::vector<T>& from, std::vector<T>* to) {
+  to->insert(to->end(), from.begin(), from.end());
+}
+template <class Row> void SortByBegin(std::vector<Row>* rows) {
+  std::stable_sort(rows->begin(), rows->end(), [](const Row& a, const Row& b) { return a.begin_ns < b.begin_ns; });
+}
+
+class Joiner {
+ public:
+  Joiner(std::vector<TracePart>* parts, Trace* joined) : parts_(*parts), joined_(*joined), maps_(parts->size()) {}
+
+  void Join() {
+    Trace& first = parts_[0].trace;
+    joined_.clock = first.clock;
+    joined_.pid = first.pid;
+    joined_.process_name = joined_.strings.Add(first.strings[first.process_name]);
+    joined_.window_begin_ns = first.window_begin_ns;
+    joined_.window_end_ns = first.window_end_ns;
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      joined_.window_begin_ns = std::min(joined_.window_begin_ns, parts_[i].trace.window_begin_ns);
+      joined_.window_end_ns = std::max(joined_.window_end_ns, parts_[i].trace.window_end_ns);
+      MapStrings(i);
+    }
+    PlaceRows(&Trace::requests, &Map::requests);
+    PlaceRows(&Trace::batches, &Map::batches);
+    for (size_t i = 0; i < parts_.size(); ++i) AddTables(i);
+    AddRequests();
+    AddBatches();
+    AddCalls();
+    for (size_t i = 0; i < parts_.size(); ++i) AddGpu(i);
+    Sort();
+  }
+
+ private:
+  // Where a part's rows are in the joined trace.
+  struct Map {
+    std::vector<StringId> strings;
+    std::vector<uint32_t> requests, batches, calls;
+    uint32_t sites = 0, threads = 0, devices = 0, streams = 0, shapes = 0, counters = 0, args = 0, graphs = 0;
+    std::unordered_map<uint64_t, uint64_t> ids;  // of requests that got another
+  };
+
+  static uint32_t Moved(uint32_t row, uint32_t by) { return row == kNone ? kNone : row + by; }
+  static uint32_t At(const std::vector<uint32_t>& rows, uint32_t row) { return row == kNone ? kNone : rows[row]; }
+  uint64_t IdOf(const Map& map, uint64_t id) const {
+    const auto found = map.ids.find(id);
+    return found != map.ids.end() ? found->second : id;
+  }
+  StringId Named(size_t part, StringId name) {
+    const std::string_view own = parts_[part].trace.strings[name];
+    return joined_.strings.Add(parts_[part].name + (own.empty() ? "" : ": ") + std::string(own));
+  }
+
+  void MapStrings(size_t part) {
+    const model::StringTable& strings = parts_[part].trace.strings;
+    for (StringId id = 0; id < strings.size(); ++id) maps_[part].strings.push_back(joined_.strings.Add(strings[id]));
+  }
+
+  // The places of rows that others refer to, by begin.
+  template <class Row> void PlaceRows(std::vector<Row> Trace::*table, std::vector<uint32_t> Map::*places) {
+    std::vector<std::pair<size_t, uint32_t>> order;
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      const auto& rows = parts_[i].trace.*table;
+      (maps_[i].*places).resize(rows.size());
+      for (uint32_t row = 0; row < rows.size(); ++row) order.emplace_back(i, row);
+    }
+    std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+      return (parts_[a.first].trace.*table)[a.second].begin_ns < (parts_[b.first].trace.*table)[b.second].begin_ns;
+    });
+    for (uint32_t place = 0; place < order.size(); ++place)
+      (maps_[order[place].first].*places)[order[place].second] = place;
+  }
+
+  void AddTables(size_t part) {
+    Trace& from = parts_[part].trace;
+    Map& map = maps_[part];
+    const auto text = [&](StringId id) { return map.strings[id]; };
+    map.sites = static_cast<uint32_t>(joined_.sites.size());
+    map.threads = static_cast<uint32_t>(joined_.threads.size());
+    map.devices = static_cast<uint32_t>(joined_.devices.size());
+    map.streams = static_cast<uint32_t>(joined_.streams.size());
+    map.shapes = static_cast<uint32_t>(joined_.shapes.size());
+    map.counters = static_cast<uint32_t>(joined_.counters.size());
+    map.args = static_cast<uint32_t>(joined_.arg_values.size());
+    for (model::SiteRow row : from.sites) {
+      row.name = text(row.name), row.file = text(row.file), row.function = text(row.function);
+      for (StringId& name : row.arg_names) name = text(name);
+      joined_.sites.push_back(std::move(row));
+    }
+    for (model::ThreadRow row : from.threads) {
+      row.number = static_cast<uint32_t>(joined_.threads.size()) + 1;
+      row.name = Named(part, row.name);
+      row.first_event += joined_.events.size();
+      joined_.threads.push_back(row);
+    }
+    for (model::DeviceRow row : from.devices) {
+      while (!ordinals_.insert(row.ordinal).second) ++row.ordinal;
+      row.name = Named(part, row.name);
+      joined_.devices.push_back(row);
+    }
+    for (model::StreamRow row : from.streams) {
+      row.device = Moved(row.device, map.devices);
+      row.name = text(row.name);
+      row.first_event += joined_gpu_;
+      joined_.streams.push_back(row);
+    }
+    joined_gpu_ += from.gpu.size();
+    Append(from.shapes, &joined_.shapes);
+    for (model::CounterRow row : from.counters) {
+      row.name = row.device == kNone ? Named(part, row.name) : text(row.name);
+      row.unit = text(row.unit);
+      row.device = Moved(row.device, map.devices);
+      joined_.counters.push_back(row);
+    }
+    for (const uint32_t counter : from.samples.counter) joined_.samples.counter.push_back(counter + map.counters);
+    Append(from.samples.at_ns, &joined_.samples.at_ns);
+    Append(from.samples.value, &joined_.samples.value);
+    AddEvents(from, map);
+    AddLosses(from, map);
+    for (model::Attribute row : from.attributes)
+      joined_.attributes.push_back({part == 0 ? text(row.key) : Named(part, row.key), text(row.value)});
+    if (part != 0) return;
+    for (model::NormRow row : from.norms) {
+      row.name = text(row.name);
+      joined_.norms.push_back(std::move(row));
+    }
+  }
+
+  void AddEvents(const Trace& from, const Map& map) {
+    Append(from.arg_values, &joined_.arg_values);
+    model::EventColumns& events = joined_.events;
+    for (uint32_t row = 0; row < from.events.size(); ++row) {
+      const model::SiteRow& site = from.sites[from.events.site[row]];
+      const uint32_t args = Moved(from.events.args[row], map.args);
+      for (size_t i = 0; args != kNone && i < site.arg_types.size(); ++i) {
+        const auto text = static_cast<StringId>(from.arg_values[from.events.args[row] + i]);
+        if (model::IsText(site.arg_types[i])) joined_.arg_values[args + i] = map.strings[text];
+      }
+      events.site.push_back(from.events.site[row] + map.sites);
+      events.thread.push_back(from.events.thread[row] + map.threads);
+      events.request.push_back(At(map.requests, from.events.request[row]));
+      events.batch.push_back(At(map.batches, from.events.batch[row]));
+      events.args.push_back(args);
+    }
+    Append(from.events.begin_ns, &events.begin_ns);
+    Append(from.events.duration_ns, &events.duration_ns);
+  }
+
+  void AddLosses(const Trace& from, const Map& map) {
+    for (model::LossRow row : from.losses) {
+      row.thread = Moved(row.thread, map.threads);
+      joined_.losses.push_back(row);
+    }
+    for (model::GpuLossRow row : from.gpu_losses) {
+      row.stream = Moved(row.stream, map.streams);
+      row.device = Moved(row.device, map.devices);
+      row.reason = map.strings[row.reason];
+      joined_.gpu_losses.push_back(row);
+    }
+    for (model::OverheadRow row : from.overheads) {
+      row.name = map.strings[row.name];
+      joined_.overheads.push_back(row);
+    }
+    Append(from.depths, &joined_.depths);
+    Append(from.operator_depths, &joined_.operator_depths);
+  }
+
+  void AddRequests() {
+    std::unordered_set<uint64_t> taken;
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      for (const model::RequestRow& row : parts_[i].trace.requests) {
+        uint64_t id = row.id;
+        while (!taken.insert(id).second) id = Mix(id + i);
+        if (id != row.id) maps_[i].ids.emplace(row.id, id);
+      }
+    }
+    size_t count = 0;
+    for (const TracePart& part : parts_) count += part.trace.requests.size();
+    joined_.requests.resize(count);
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      Trace& from = parts_[i].trace;
+      const Map& map = maps_[i];
+      for (uint32_t at = 0; at < from.requests.size(); ++at) {
+        model::RequestRow row = std::move(from.requests[at]);
+        row.id = IdOf(map, row.id);
+        row.parent_id = IdOf(map, row.parent_id);
+        row.host_id = map.strings[row.host_id], row.route = map.strings[row.route];
+        row.reason = map.strings[row.reason];
+        row.begin_thread = Moved(row.begin_thread, map.threads);
+        row.end_thread = Moved(row.end_thread, map.threads);
+        for (model::Label& label : row.labels) label = {map.strings[label.key], map.strings[label.value]};
+        for (model::Size& size : row.sizes) size.name = map.strings[size.name];
+        for (model::Stage& stage : row.stages) stage.name = map.strings[stage.name];
+        joined_.requests[map.requests[at]] = std::move(row);
+      }
+      for (const model::FiringRow& row : from.firings)
+        joined_.firings.push_back(
+            {row.at_ns, IdOf(map, row.request_id), map.strings[row.cause], map.strings[row.detail]});
+      for (model::HandoffRow row : from.handoffs) {
+        row.request = map.requests[row.request];
+        row.queue = map.strings[row.queue];
+        row.from_thread = Moved(row.from_thread, map.threads);
+        row.to_thread = Moved(row.to_thread, map.threads);
+        row.batch = At(map.batches, row.batch);
+        joined_.handoffs.push_back(row);
+      }
+      for (model::AsyncRow row : from.asyncs) {
+        row.site += map.sites;
+        row.request = map.requests[row.request];
+        row.begin_thread = Moved(row.begin_thread, map.threads);
+        row.end_thread = Moved(row.end_thread, map.threads);
+        joined_.asyncs.push_back(row);
+      }
+      for (model::TokenRow row : from.tokens) {
+        row.request = map.requests[row.request];
+        row.thread = Moved(row.thread, map.threads);
+        joined_.tokens.push_back(row);
+      }
+    }
+  }
+
+  void AddBatches() {
+    std::vector<std::pair<size_t, uint32_t>> order;
+    for (size_t i = 0; i < parts_.size(); ++i)
+      for (uint32_t at = 0; at < maps_[i].batches.size(); ++at) order.emplace_back(i, at);
+    std::sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+      return maps_[a.first].batches[a.second] < maps_[b.first].batches[b.second];
+    });
+    for (const auto& [part, at] : order) {
+      const Trace& from = parts_[part].trace;
+      const Map& map = maps_[part];
+      model::BatchRow row = from.batches[at];
+      row.executor = map.strings[row.executor], row.work_unit = map.strings[row.work_unit];
+      row.thread = Moved(row.thread, map.threads);
+      row.first_member = static_cast<uint32_t>(joined_.members.size());
+      for (uint32_t i = from.batches[at].first_member; i < from.batches[at].first_member + row.member_count; ++i) {
+        model::MemberRow member = from.members[i];
+        member.batch = static_cast<uint32_t>(joined_.batches.size());
+        member.request = map.requests[member.request];
+        joined_.members.push_back(member);
+      }
+      joined_.batches.push_back(row);
+    }
+  }
+
+  // By thread; those of unknown threads come last, by begin.
+  void AddCalls() {
+    std::vector<std::pair<size_t, uint32_t>> order, unknown;
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      const model::CallColumns& calls = parts_[i].trace.calls;
+      maps_[i].calls.resize(calls.size());
+      for (uint32_t row = 0; row < calls.size(); ++row)
+        (calls.thread[row] == kNone ? unknown : order).emplace_back(i, row);
+    }
+    std::stable_sort(unknown.begin(), unknown.end(), [&](const auto& a, const auto& b) {
+      return parts_[a.first].trace.calls.begin_ns[a.second] < parts_[b.first].trace.calls.begin_ns[b.second];
+    });
+    order.insert(order.end(), unknown.begin(), unknown.end());
+    model::CallColumns& calls = joined_.calls;
+    for (const auto& [part, row] : order) {
+      const model::CallColumns& from = parts_[part].trace.calls;
+      Map& map = maps_[part];
+      map.calls[row] = calls.size();
+      calls.begin_ns.push_back(from.begin_ns[row]);
+      calls.duration_ns.push_back(from.duration_ns[row]);
+      calls.thread.push_back(Moved(from.thread[row], map.threads));
+      calls.request.push_back(At(map.requests, from.request[row]));
+      calls.batch.push_back(At(map.batches, from.batch[row]));
+      calls.name.push_back(map.strings[from.name[row]]);
+      calls.stream.push_back(Moved(from.stream[row], map.streams));
+      calls.device.push_back(Moved(from.device[row], map.devices));
+    }
+  }
+
+  void AddGpu(size_t part) {
+    const model::GpuColumns& from = parts_[part].trace.gpu;
+    const Map& map = maps_[part];
+    model::GpuColumns& gpu = joined_.gpu;
+    uint32_t most = graphs_;
+    for (uint32_t row = 0; row < from.size(); ++row) {
+      const uint32_t graph = from.graph[row] == 0 ? 0 : from.graph[row] + graphs_;
+      most = std::max(most, graph);
+      gpu.stream.push_back(from.stream[row] + map.streams);
+      gpu.name.push_back(map.strings[from.name[row]]);
+      gpu.call.push_back(At(map.calls, from.call[row]));
+      gpu.shape.push_back(Moved(from.shape[row], map.shapes));
+      gpu.graph.push_back(graph);
+      gpu.scope_path.push_back(map.strings[from.scope_path[row]]);
+    }
+    graphs_ = most;
+    Append(from.begin_ns, &gpu.begin_ns);
+    Append(from.duration_ns, &gpu.duration_ns);
+    Append(from.kind, &gpu.kind);
+    Append(from.bytes, &gpu.bytes);
+    Append(from.node, &gpu.node);
+  }
+
+  void Sort() {
+    const auto by_at = [](const auto& a, const auto& b) { return a.at_ns < b.at_ns; };
+    std::stable_sort(joined_.firings.begin(), joined_.firings.end(), by_at);
+    std::stable_sort(joined_.tokens.begin(), joined_.tokens.end(), by_at);
+    std::stable_sort(joined_.handoffs.begin(), joined_.handoffs.end(),
+                     [](const auto& a, const auto& b) { return a.enqueue_ns < b.enqueue_ns; });
+    SortByBegin(&joined_.asyncs);
+    SortByBegin(&joined_.overheads);
+    SortByBegin(&joined_.depths);
+    SortByBegin(&joined_.operator_depths);
+  }
+
+  std::vector<TracePart>& parts_;
+  Trace& joined_;
+  std::vector<Map> maps_;
+  std::set<uint32_t> ordinals_;  // of devices
+  uint32_t joined_gpu_ = 0;      // rows of work whose streams were added
+  uint32_t graphs_ = 0;          // the highest number so far
+};
+
+}  // namespace
+}  // namespace pitot::read
+
+PITOT_NAMESPACE_BEGIN
+
+Status JoinTraces(std::vector<TracePart>* parts, model::Trace* joined) noexcept try {
+  *joined = model::Trace();
+  if (parts->empty()) return Status(StatusCode::kInvalidArgument, "there is nothing to join");
+  if (Status status = read::JoinClocks(parts); !status.ok()) return status;
+  read::Joiner(parts, joined).Join();
+  const std::string wrong = FindInconsistency(*joined);
+  if (wrong.empty()) return {};
+  *joined = model::Trace();
+  return base::Error(StatusCode::kInvalidArgument, "they do not fit into one trace: %s", wrong.c_str());
+} catch (const std::bad_alloc&) {
+  *joined = model::Trace();
+  return Status(StatusCode::kResourceExhausted, "no memory to join traces");
+}
+
+PITOT_NAMESPACE_END
