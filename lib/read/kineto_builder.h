@@ -150,6 +150,8 @@ class KinetoBuilder {
   std::map<ThreadKey, uint32_t> threads_;
   std::vector<Process> thread_processes_;
   std::map<std::pair<uint32_t, int64_t>, uint32_t> thread_of_number_;  // of this document, by group and number
+  std::string last_pid_;                                               // with a label
+  Process last_process_ = {};
   ThreadKey last_thread_ = {};
   uint32_t last_thread_row_ = model::kNone;
   int64_t total_ns_ = 0;  // of all durations

@@ -55,9 +55,12 @@ uint32_t BlocksPerMultiprocessor(const KinetoDevice& device) {
 KinetoBuilder::Process KinetoBuilder::ProcessOf(const KinetoId& pid) {
   const std::string_view label = LabelOf(pid.text);
   if (label.empty()) return {plain_group_ != kNone ? plain_group_ : plain_group_ = GroupRow({}), Number(pid)};
+  if (pid.text == last_pid_) return last_process_;
   const std::string_view rest = pid.text.substr(std::min(pid.text.size(), label.size() + 1));
   const std::optional<int64_t> number = ParseDecimal(rest, 0);
-  return {GroupRow(label), number ? *number : Number({0, rest})};
+  last_process_ = {GroupRow(label), number ? *number : Number({0, rest})};
+  last_pid_ = pid.text;
+  return last_process_;
 }
 
 uint32_t KinetoBuilder::GroupRow(std::string_view label) {
@@ -80,6 +83,7 @@ std::string KinetoBuilder::NameOfGroup(uint32_t group) const {
 void KinetoBuilder::BeginDocument() {
   ++document_;
   plain_group_ = last_thread_row_ = kNone;
+  last_pid_.clear();
   first_property_ = properties_.size();
   thread_of_number_.clear();
 }

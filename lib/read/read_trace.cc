@@ -111,8 +111,8 @@ Status ReadAny(const Input& input, model::Trace* trace, TraceReport* report) {
   if (format == std::end(kFormats)) return Status(StatusCode::kInvalidArgument, WhatItIs(head).c_str());
   const Status status = ReadAs(**format, head, input, trace, report);
   // The mark of a dump's chunk may be in any binary file, and large JSON without events is no trace.
-  const bool is_trace =
-      *format == &kDumpFormat ? report->dump.version_major != 0 : report->events != 0 || !head.IsCutJson();
+  const bool is_guess = head.IsCutJson() && *format != &kRocprofFormat;
+  const bool is_trace = *format == &kDumpFormat ? report->dump.version_major != 0 : report->events != 0 || !is_guess;
   if (is_trace || status.code() != StatusCode::kInvalidArgument) return status;
   *report = TraceReport();
   return Status(StatusCode::kInvalidArgument, WhatItIs(head).c_str());

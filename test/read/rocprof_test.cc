@@ -64,6 +64,8 @@ TEST_CASE("JSON of rocprofv3 without a record is empty", "[rocprof]") {
 
   CHECK(read.status.code() == StatusCode::kInvalidArgument);
   CHECK(read.report.is_empty);
+  const Read large = Parse(R"({"rocprofiler-sdk-tool": [{"code_objects": [")" + std::string(1 << 20, 'a') + R"("]}]})");
+  CHECK(std::string(large.status.message()).find("rocprofv3 --sys-trace") != std::string::npos);
 }
 
 TEST_CASE("a cursor goes through values larger than its buffer without keeping them", "[rocprof]") {
