@@ -13,6 +13,7 @@
 #include "cli/command_line.h"
 #include "cli/files.h"
 #include "cli/gzipped.h"
+#include "cli/perfetto_archive.h"
 #include "cli/table_files.h"
 #include "pitot/analyze/otlp.h"
 #include "pitot/serialize/kineto.h"
@@ -102,7 +103,8 @@ const Target& TargetOf(const std::string& name) {
 }
 
 struct ConvertOptions {
-  std::string input, output, format = kTargets[0].name;
+  std::vector<std::string> inputs;
+  std::string output, format = kTargets[0].name;
   bool compress = false;
 };
 
@@ -117,21 +119,39 @@ int ConvertToTables(const model::Trace& trace, const ConvertOptions& options, co
   return loaded;
 }
 
+int ConvertAll(const ConvertOptions& options) {
+  if (options.format != kTargets[0].name) {
+    Complain("several dumps become one file with --to perfetto only.");
+    return kUsage;
+  }
+  const std::string output = options.output.empty() ? WithExtension(options.inputs[0], ".tar") : options.output;
+  for (const std::string& input : options.inputs) {
+    if (!AreDifferentFiles(input, output)) return kUsage;
+  }
+  uint64_t bytes = 0;
+  const int written = WritePerfettoArchive(*MakePerfetto(options.compress), options.inputs, output, &bytes);
+  if ((written == kDone || written == kDamaged) && output != "-")
+    Print(absl::StrFormat("wrote %s (%d bytes); %s\n", output, bytes, kTargets[0].open));
+  return written;
+}
+
 int Convert(const ConvertOptions& options) {
+  if (options.inputs.size() > 1) return ConvertAll(options);
+  const std::string& input = options.inputs[0];
   model::Trace trace;
   LoadReport report;
-  const int loaded = Load(options.input, &trace, &report);
+  const int loaded = Load(input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
 
   const Target& target = TargetOf(options.format);
   if (const std::string missing = target.missing(trace); !missing.empty()) {
-    Complain(absl::StrFormat("%s has no %s: no file for %s was written.", options.input, missing, options.format));
+    Complain(absl::StrFormat("%s has no %s: no file for %s was written.", input, missing, options.format));
     return ExitCodeOf(loaded, kNothingFound);
   }
   const bool is_gzipped = options.compress && !target.compresses_itself;
   const std::string extension = target.extension + std::string(is_gzipped ? ".gz" : "");
-  const std::string output = options.output.empty() ? WithExtension(options.input, extension) : options.output;
-  if (!AreDifferentFiles(options.input, output)) return kUsage;
+  const std::string output = options.output.empty() ? WithExtension(input, extension) : options.output;
+  if (!AreDifferentFiles(input, output)) return kUsage;
   if (target.make == nullptr) return ConvertToTables(trace, options, output, loaded);
   std::unique_ptr<Serializer> serializer = target.make(options.compress);
   if (is_gzipped) serializer = MakeGzipped(std::move(serializer));
@@ -152,7 +172,7 @@ void AddConvert(CommandLine& line) {
     names.emplace_back(target.name);
     formats += absl::StrFormat("  %-15s%s\n", target.name, target.open);
   }
-  command.Add("dump", &options->input, kDumpHelp).Required();
+  command.Add("dumps", &options->inputs, "The dump, or several: Perfetto shows them as one trace").Required();
   command.Add("--to", &options->format, "The format").OneOf(names).ShowDefault();
   command.AddFlag("--compress", &options->compress, "Compress the output, to about a quarter of the size");
   command.Add(
@@ -160,7 +180,7 @@ void AddConvert(CommandLine& line) {
       "Output file, for parquet a folder; - is stdout [the dump's name with the format's extension, as .pftrace]");
   command.Footer(formats);
   command.Run([options] {
-    options->input = DumpPath(options->input);
+    for (std::string& input : options->inputs) input = DumpPath(input);
     return Convert(*options);
   });
 }

@@ -2,6 +2,7 @@
 #include <zlib.h>
 
 #include <catch2/catch.hpp>
+#include <map>
 #include <string>
 
 #include "cli/folder.h"
@@ -86,6 +87,56 @@ const char* const kTheirs = R"json({"deviceProperties":[{"id":0,"name":"GPU","nu
    "args":{"device":0,"context":1,"stream":7,"correlation":4,"bytes":4096}},
   {"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":1030.5,"dur":20,
    "args":{"device":0,"context":1,"stream":7,"correlation":3,"grid":[1,2,3],"block":[32,1,1]}}]})json";
+
+// The names and contents of an archive's files.
+std::map<std::string, std::string> FilesOf(const std::string& tar) {
+  std::map<std::string, std::string> files;
+  size_t at = 0;
+  while (tar.at(at) != '\0') {
+    const std::string name = tar.c_str() + at;
+    const size_t size = std::stoul(tar.substr(at + 124, 11), nullptr, 8);
+    uint32_t sum = 8 * ' ';
+    for (size_t i = 0; i < 512; ++i) sum += i >= 148 && i < 156 ? 0 : static_cast<uint8_t>(tar.at(at + i));
+    CHECK(std::stoul(tar.substr(at + 148, 6), nullptr, 8) == sum);
+    files[name] = tar.substr(at + 512, size);
+    at += 512 + (size + 511) / 512 * 512;
+  }
+  CHECK(tar.size() == at + 1024);
+  return files;
+}
+
+TEST_CASE("several dumps become an archive of Perfetto traces with a manifest of their machines", "[cli]") {
+  const Folder folder;
+  folder.Write("one.pitot", Serialized(*pitot::MakeDumpSerializer()));
+  folder.Write("two.json", kTheirs);
+
+  const Result result = folder.Run("convert one.pitot two.json");
+
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.find("wrote one.tar (") == 0);
+  CHECK(folder.Run("convert one.pitot -o 1.pftrace").exit_code == 0);
+  CHECK(folder.Run("convert two.json -o 2.pftrace").exit_code == 0);
+  auto files = FilesOf(ReadFile(folder / "one.tar"));
+  CHECK(files.size() == 3);
+  CHECK((files["1.pftrace"] == ReadFile(folder / "1.pftrace")));
+  CHECK((files["2.pftrace"] == ReadFile(folder / "2.pftrace")));
+  CHECK(files["perfetto_manifest.json"] ==
+        R"({"perfetto_manifest":{"files":[{"machine":{"name":"gpu-\u00e9t\u00e9"},"path":"1.pftrace"},)"
+        R"({"path":"2.pftrace"}],"version":1}})");
+}
+
+TEST_CASE("several dumps become one file of Perfetto's only, and none if one cannot be read", "[cli]") {
+  const Folder folder;
+  folder.Write("one.pitot", Serialized(*pitot::MakeDumpSerializer()));
+
+  CHECK(folder.Run("convert one.pitot one.pitot --to kineto").exit_code == 2);
+  CHECK(folder.Run("convert one.pitot one.pitot -o one.pitot").exit_code == 2);
+  const Result result = folder.Run("convert one.pitot missing.pitot -o both.tar");
+
+  CHECK(result.exit_code == 3);
+  CHECK(result.err.find("missing.pitot") != std::string::npos);
+  CHECK(ReadFile(folder / "both.tar").empty());
+}
 
 TEST_CASE("convert writes no empty file: it says what the trace lacks, and exits with 1", "[cli]") {
   const Folder folder;
