@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "base/message.h"
+#include "base/columns.h"
 #include "base/text.h"
 #include "session/process_facts.h"
 

@@ -15,6 +15,7 @@
 
 #include "assemble/assemble.h"
 #include "base/causes.h"
+#include "base/text.h"
 #include "ends/death_note.h"
 #include "pitot/serialize/dump.h"
 #include "pitot/serialize/report.h"
