@@ -10,7 +10,6 @@
 #include <cstring>
 
 #include "base/columns.h"
-#include "base/message.h"
 #include "base/text.h"
 #include "session/process_facts.h"
 

@@ -21,7 +21,8 @@ using session_test::Boxes;
 
 }  // namespace
 
-TEST_CASE("a black box on a disk that fails does not kill its process, which goes on recording", "[black_box][platform]") {
+TEST_CASE("a black box on a disk that fails does not kill its process, which goes on recording",
+          "[black_box][platform]") {
   fakes::InOwnMounts([] {
     Boxes boxes;
     boxes.path = boxes.directory / "disk";
