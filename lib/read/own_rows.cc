@@ -2,7 +2,7 @@
 #include "read/own_rows.h"
 
 #include <algorithm>
-#include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/text.h"

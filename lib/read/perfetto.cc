@@ -164,6 +164,7 @@ class ForeignTarget final : public PerfettoTarget {
     double multiplier = 1, sum = 0;
     uint32_t row = model::kNone;
     std::vector<Open> open;
+    uint64_t too_deep = 0;  // slices left out, by depth
   };
   struct Running {
     std::string name;
@@ -203,12 +204,17 @@ class ForeignTarget final : public PerfettoTarget {
       open.keys.emplace_back(arg.key);
       open.args.emplace_back(arg.text, arg.is_text);
     }
-    constexpr size_t kMostOpen = 10000;
-    if (track->open.size() < kMostOpen) track->open.push_back(std::move(open));
+    constexpr size_t kMostOpen = 512;  // as Perfetto's own limit
+    if (track->open.size() < kMostOpen) return track->open.push_back(std::move(open));
+    ++track->too_deep;
   }
 
   // Ends the innermost slice of that name. Those inside it have ended with it.
   void End(const PerfettoEvent& event, Track* track) {
+    if (track->too_deep > 0) {
+      --track->too_deep;
+      return;
+    }
     size_t left = track->open.size();
     while (left > 0 && !event.name.empty() && track->open[left - 1].name != event.name) --left;
     if (left == 0) {

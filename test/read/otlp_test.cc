@@ -248,8 +248,8 @@ TEST_CASE("spans of random traces come back, and cut files give what is whole", 
 }
 
 TEST_CASE("other protobuf and other JSON are not taken for spans", "[otlp]") {
-  for (const std::string bytes : {std::string("\x0a\x04\x12\x02\x08\x01", 6), std::string("{\"spans\":[]}"),
-                                  std::string("\x0a"), std::string("\x0a\xff\xff\xff\xff\xff\xff", 7)}) {
+  for (const std::string& bytes : {std::string("\x0a\x04\x12\x02\x08\x01", 6), std::string("{\"spans\":[]}"),
+                                   std::string("\x0a"), std::string("\x0a\xff\xff\xff\xff\xff\xff", 7)}) {
     const Read read = Parse(bytes);
     CHECK(read.status.code() == StatusCode::kInvalidArgument);
     CHECK(read.report.format != "otlp");

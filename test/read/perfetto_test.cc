@@ -293,6 +293,19 @@ TEST_CASE("events of a Perfetto sequence before its names are left out, and coun
   CHECK(read.report.problems.find("1 event before the names") == 0);
 }
 
+TEST_CASE("Perfetto slices deeper than 512 are left out, and those around them end where they end", "[perfetto]") {
+  Packets packets;
+  packets.Thread(7, 42, 43, "worker").State(1);
+  for (uint64_t i = 0; i < 520; ++i) packets.Begin(1000 + i, 1);
+  for (uint64_t i = 0; i < 520; ++i) packets.End(3000 + i);
+
+  const Read read = Parse(packets.Text());
+
+  REQUIRE(read.trace.events.size() == 512);
+  CHECK(read.trace.events.begin_ns[0] + read.trace.events.duration_ns[0] == 3519);
+  CHECK(read.trace.events.begin_ns[511] + read.trace.events.duration_ns[511] == 3008);
+}
+
 TEST_CASE("what Pitot wrote for Perfetto has the same tables when it is read", "[perfetto]") {
   const auto check = [](const Trace& trace, const pitot::PerfettoOptions& options = {}) {
     const Read read = Parse(Written(trace, options));

@@ -156,9 +156,9 @@ TEST_CASE("a scope that is nested deep is below the outermost ones in a profile,
   int most = 0;
   FramesOf(profile, &most);
   CHECK(most == 130);  // 128, "(more scopes)" and its own
-  Sums sums(profile);
+  ProfileSums sums = Sums(profile);
   CHECK(Text(sums.flat["host"]) ==
-        Text(ByName(TopOf(trace, TopBy::kScope), [](const auto& row) { return row.self_cpu_ns; })));
+        Text(ByName(TopOf(trace, analyze::TopBy::kScope), [](const auto& row) { return row.self_cpu_ns; })));
   CHECK(sums.cumulative["host"]["scope 127"] == 2 * (kScopes - 127));
   CHECK(sums.cumulative["host"]["(more scopes)"] == 2 * (kScopes - 128));
 }
