@@ -63,7 +63,8 @@ class SmallCopies final : public Analyzer {
       std::map<std::string_view, std::vector<uint32_t>> directions;
       for (const uint32_t row : CopiesOf(analysis, device)) {
         const bool has_size = analysis.trace().gpu.bytes[row] != 0;  // ROCm's copies in PyTorch's traces have none
-        if (has_size && IsTransfer(analysis.trace(), row)) directions[DirectionOf(analysis.trace(), row)].push_back(row);
+        if (has_size && IsTransfer(analysis.trace(), row))
+          directions[DirectionOf(analysis.trace(), row)].push_back(row);
       }
       for (const auto& [direction, rows] : directions)
         OfDirection(analysis, device, GpuName(analysis.trace(), device) + " " + std::string(direction), rows);
