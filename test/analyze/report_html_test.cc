@@ -454,7 +454,7 @@ TEST_CASE("the page's title and its first line have the id of the request", "[ht
   const std::string page = PageOf(MakeHostile("name"), "name");
 
   CHECK(page.find("<title>incident name, name, request 0000000000000002</title>") != std::string::npos);
-  CHECK(page.find("<p class=\"soft\">incident name, name, request 0000000000000002, name on name, ") !=
+  CHECK(page.find("<p class=\"soft\">incident name, name, request 0000000000000002, name on name</p>") !=
         std::string::npos);
   HtmlReport unjudged;
   CHECK(ReportHtml(MakeHostile("name"), unjudged).find("name, request 0000000000000002</title>") != std::string::npos);

@@ -160,8 +160,9 @@ TEST_CASE("members before the events may be larger than the beginning that decid
 
   CHECK(std::string(Parse("{" + padding + "}").status.message()) ==
         "it is JSON, but not a trace: it has no traceEvents");
-  CHECK(std::string(Parse(R"({"resourceSpans":[)" + std::string(300 << 10, ' ') + "]}").status.message()) ==
-        "it is OpenTelemetry's spans as JSON, without a span");
+  CHECK(
+      std::string(Parse(R"({"resourceSpans":[)" + std::string(300 << 10, ' ') + "]}").status.message()).substr(0, 37) ==
+      "OpenTelemetry spans without an event:");
 }
 
 TEST_CASE("the outermost asynchronous span of an id is a request, and those within are its parts", "[chrome]") {
