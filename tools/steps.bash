@@ -217,6 +217,11 @@ run_steps() {
       continue
     fi
     if ((${#skip[@]})) && contains "$name" "${skip[@]}"; then continue; fi
+    if [[ -n ${MOST_MINUTES:-} ]] && ((SECONDS - started >= MOST_MINUTES * 60)); then
+      printf '%-18s not run: %s minutes are over\n' "$name" "$MOST_MINUTES"
+      summary+=("$(printf 'NOT RUN %-18s' "$name")")
+      continue
+    fi
     log=$logs/$name.log
     printf '%-18s ' "$name"
     begun=$SECONDS
