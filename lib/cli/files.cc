@@ -64,6 +64,10 @@ std::string Reason(const Status& status, const std::string& path) {
 }
 
 int ComplainUnreadable(const std::string& path, const Status& status) {
+  if (status.code() == StatusCode::kResourceExhausted) {
+    Complain(absl::StrFormat("cannot read %s: %s. Read it on a machine with more memory.", path, Reason(status, path)));
+    return kUnreadable;
+  }
   Complain(
       absl::StrFormat("cannot read %s: %s. Check the path and its permissions (incidents belong to the server's "
                       "user, mode 0600).",
@@ -112,7 +116,7 @@ int AnswerOf(const std::string& path, const Status& status, const TraceReport& r
       return kDone;
     case StatusCode::kDataLoss:
       Complain(absl::StrFormat("%s is damaged: %s; %d events were read.%s", path, status.message(),
-                               report.events - report.events_bad,
+                               report.events - std::min(report.events, report.events_bad),
                                report.events == report.events_bad ? "" : " The output covers these."));
       return kDamaged;
     case StatusCode::kInvalidArgument:
@@ -162,7 +166,16 @@ int LoadFolder(const std::string& folder, model::Trace* trace, LoadReport* repor
     LoadReport own;
     const Status status = ReadTrace(path, &part.trace, &own.file);
     const bool is_trace = status.ok() || status.code() == StatusCode::kDataLoss;
-    if (!is_trace) continue;
+    if (!is_trace && status.code() == StatusCode::kInvalidArgument) {
+      if (own.file.is_empty) Complain(absl::StrFormat("nothing happened in %s: it is left out.", path.native()));
+      continue;
+    }
+    if (!is_trace) {
+      static_cast<void>(ComplainUnreadable(path.native(), status));
+      loaded = kDamaged;
+      continue;
+    }
+    if (!own.file.problems.empty()) Complain(absl::StrFormat("%s: %s", path.native(), own.file.problems));
     if (!status.ok()) {
       Complain(absl::StrFormat("%s is damaged: %s. The output covers what was read.", path.native(), status.message()));
       loaded = kDamaged;
@@ -178,6 +191,7 @@ int LoadFolder(const std::string& folder, model::Trace* trace, LoadReport* repor
     report->file.complete = is_complete;
     parts.insert(is_first ? parts.begin() : parts.end(), std::move(part));
   }
+  if (parts.empty() && loaded == kDamaged) return kUnreadable;
   if (parts.empty()) {
     Complain(
         absl::StrFormat("there is no incident in %s: one is written when a trigger fires or the server calls "

@@ -332,7 +332,18 @@ class NsysReader {
   void ReadNvtx() {
     Rows rows =
         database_.Read("NVTX_EVENTS", {"start", "end", "eventType", "globalTid", "endGlobalTid", "text", "textId"});
-    const int64_t last_ns = last_ns_;
+    struct Open {
+      int64_t begin_ns;
+      std::optional<int64_t> thread;
+      std::string text;
+    };
+    std::vector<Open> open;
+    const auto add = [&](bool is_mark, std::string_view text) {
+      const TorchRange range = TorchRangeOf(text);
+      event_.name = range.name;
+      event_.dimensions = range.sizes;
+      builder_.Add(is_mark ? Category::kInstant : range.is_operator ? Category::kOperator : Category::kScope, event_);
+    };
     while (rows.Next()) {
       const int64_t type = rows.Number(2, kPushPop);
       std::string_view text = rows.Text(5);
@@ -351,16 +362,22 @@ class NsysReader {
       }
       // Older versions write -1.
       std::optional<int64_t> end_ns = rows.Number(1);
-      if (!end_ns || *end_ns < begin_ns) end_ns = type == kMark ? begin_ns : std::max(begin_ns, last_ns);
+      if (!end_ns || *end_ns < begin_ns) {
+        if (type != kMark) {
+          open.push_back({begin_ns, rows.Number(3), std::string(text)});
+          if (begin_ns <= model::kMaxTimeNs) last_ns_ = std::max(last_ns_, begin_ns);
+          continue;
+        }
+        end_ns = begin_ns;
+      }
       SetTime(rows.Number(0), end_ns);
       SetThread(rows.Number(3));
-      const TorchRange range = TorchRangeOf(text);
-      event_.name = range.name;
-      event_.dimensions = range.sizes;
-      builder_.Add(type == kMark       ? Category::kInstant
-                   : range.is_operator ? Category::kOperator
-                                       : Category::kScope,
-                   event_);
+      add(type == kMark, text);
+    }
+    for (const Open& range : open) {
+      SetTime(range.begin_ns, std::max(range.begin_ns, last_ns_));
+      SetThread(range.thread);
+      add(false, range.text);
     }
   }
 

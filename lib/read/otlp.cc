@@ -14,7 +14,10 @@
 namespace pitot::read {
 namespace {
 
-bool IsOtlp(const Head& head) { return IsOtlpJson(head.bytes) || IsOtlpWire(head.bytes); }
+bool IsOtlp(const Head& head) {
+  const bool has_spans = head.json.is_json && !head.json.has_events && head.json.HasMember("resourceSpans");
+  return has_spans || IsOtlpJson(head.bytes) || IsOtlpWire(head.bytes);
+}
 
 bool IsJson(const Input& input) {
   bool is_gzip;
@@ -23,7 +26,8 @@ bool IsJson(const Input& input) {
   size_t have = 0;
   for (size_t got = 1; got != 0 && have < head.size(); have += got)
     got = source->Read(head.data() + have, head.size() - have);
-  return IsOtlpJson(std::string_view(head).substr(0, have));
+  // No message begins with a '{': it would be a group.
+  return head[0] == '{' || IsOtlpJson(std::string_view(head).substr(0, have));
 }
 
 Status ReadOtlp(const Input& input, model::Trace* trace, TraceReport* report) {

@@ -6,9 +6,11 @@
 #include <limits>
 #include <utility>
 
+#include "base/columns.h"
 #include "base/mix.h"
 #include "pitot/outcome.h"
 #include "pitot/request.h"
+#include "read/format.h"
 
 namespace pitot::read {
 namespace {
@@ -389,6 +391,13 @@ void OtlpBuilder::Finish() {
   if (has_own_ && !has_others_) report_.tool = "Pitot";
   if (!report_.complete)
     trace_.losses.push_back({kNone, model::LossReason::kDamaged, trace_.window_begin_ns, trace_.window_end_ns, 0, 0});
+  const auto note = [&](uint64_t count, const char* what) {
+    if (count != 0) AddProblem(base::Plural(count, "span") + what, &report_);
+  };
+  note(orphans_, " within no request of the file were left out");
+  note(out_of_range_, " had a time beyond 2^62 ns: left out, or counted as 0");
+  note(repeated_, " came again with the same id and were left out");
+  note(negative_, " ended before the begin, and count as 0");
   report_.counts = {{"requests", trace_.requests.size()},
                     {"parts", parts_},
                     {"batches", trace_.batches.size()},

@@ -138,6 +138,14 @@ class ForeignTarget final : public PerfettoTarget {
     builder_.ReportTimes(report);
     if (clocks.realtime_ns == 0) report->lacks.push_back("the date");
     if (gpu_ == 0) report->lacks.push_back("GPU work (the file has no stages of a GPU)");
+    if (ends_ != 0)
+      AddProblem(base::Plural(ends_, "end") +
+                     " of slices had no begin before them: packets of a track are not in the " +
+                     "order of time, or its begin was lost",
+                 report);
+    if (too_deep_ != 0) AddProblem(base::Plural(too_deep_, "slice") + " below 512 others were left out", report);
+    if (args_left_out_ != 0)
+      AddProblem(base::Plural(args_left_out_, "argument") + " of open slices were left out: they are too long", report);
     if (backwards_ != 0)
       AddProblem(base::Plural(backwards_, "slice") +
                      " ended before its begin: packets of a track are not in the order of time",
@@ -152,7 +160,8 @@ class ForeignTarget final : public PerfettoTarget {
     std::string name;  // as its end may name it
     uint32_t thread = 0, site = 0;
     int64_t begin_ns = 0;
-    uint64_t call = 0;  // the GPU work that it caused
+    uint64_t call = 0;   // the GPU work that it caused
+    uint64_t bytes = 0;  // of the arguments
     std::vector<std::pair<std::string, bool>> args;
     std::vector<std::string> keys;
   };
@@ -200,13 +209,27 @@ class ForeignTarget final : public PerfettoTarget {
     open.thread = RowOf(event, track);
     open.begin_ns = event.at_ns;
     if (!event.submitted.empty()) open.call = event.submitted[0];
-    for (const ChromeValue& arg : event.args) {
-      open.keys.emplace_back(arg.key);
-      open.args.emplace_back(arg.text, arg.is_text);
-    }
+    AddArgs(event, &open);
     constexpr size_t kMostOpen = 512;  // as Perfetto's own limit
     if (track->open.size() < kMostOpen) return track->open.push_back(std::move(open));
+    open_bytes_ -= open.bytes;
     ++track->too_deep;
+    ++too_deep_;
+  }
+  // Texts of names may be long, and each open slice has copies of them.
+  void AddArgs(const PerfettoEvent& event, Open* open) {
+    constexpr uint64_t kMostOpenBytes = 64 << 20;
+    for (const ChromeValue& arg : event.args) {
+      const uint64_t bytes = arg.key.size() + arg.text.size();
+      if (open_bytes_ + bytes > kMostOpenBytes) {
+        ++args_left_out_;
+        continue;
+      }
+      open->bytes += bytes;
+      open_bytes_ += bytes;
+      open->keys.emplace_back(arg.key);
+      open->args.emplace_back(arg.text, arg.is_text);
+    }
   }
 
   // Ends the innermost slice of that name. Those inside it have ended with it.
@@ -223,13 +246,9 @@ class ForeignTarget final : public PerfettoTarget {
     }
     for (; track->open.size() >= left; track->open.pop_back()) {
       Open& open = track->open.back();
-      if (track->open.size() == left) {
-        for (const ChromeValue& arg : event.args) {
-          open.keys.emplace_back(arg.key);
-          open.args.emplace_back(arg.text, arg.is_text);
-        }
-      }
+      if (track->open.size() == left) AddArgs(event, &open);
       Add(open, event.at_ns);
+      open_bytes_ -= open.bytes;
     }
   }
 
@@ -260,7 +279,9 @@ class ForeignTarget final : public PerfettoTarget {
   std::unordered_map<uint64_t, Track> tracks_;
   std::unordered_map<uint32_t, Running> running_;               // by CPU
   std::map<std::pair<uint32_t, std::string>, int64_t> queues_;  // of devices
-  uint64_t unused_ = 0, arrows_ = 0, ends_ = 0, switches_ = 0, gpu_ = 0, backwards_ = 0;
+  uint64_t open_bytes_ = 0;                                     // of arguments of open slices
+  uint64_t unused_ = 0, arrows_ = 0, ends_ = 0, switches_ = 0, gpu_ = 0, backwards_ = 0, too_deep_ = 0,
+           args_left_out_ = 0;
 };
 
 // Passes the content to one of two readers: Pitot's own traces say so before their first track.

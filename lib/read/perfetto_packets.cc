@@ -39,6 +39,9 @@ constexpr uint64_t kStateCleared = 1, kNeedsState = 2;
 constexpr uint64_t kRealtimeClock = 1, kMonotonicClock = 3, kBoottimeClock = 6, kFirstOwnClock = 64,
                    kLastOwnClock = 127;
 constexpr size_t kMostUnpackedBytes = 64 << 20, kMostArgs = 64;
+// As the model keeps them; longer texts are cut.
+constexpr size_t kMostKeyBytes = 1 << 10, kMostValueBytes = 16 << 10;
+constexpr uint64_t kMostUnpackedOfFile = 4ull << 30;  // in packed packets, within a file
 constexpr int kMostDepth = 8;
 
 // A message of an id and a text: an interned string.
@@ -201,6 +204,7 @@ bool PerfettoPackets::Take(std::string_view message, bool is_packed) {
 }
 
 bool PerfettoPackets::TakePacked(std::string_view packed) {
+  if (unpacked_bytes_ > kMostUnpackedOfFile) return false;
   std::string bytes(std::min(kMostUnpackedBytes, packed.size() * 4 + 64), '\0');
   z_stream stream = {};
   if (inflateInit2(&stream, 15 + 32) != Z_OK) return false;
@@ -217,6 +221,7 @@ bool PerfettoPackets::TakePacked(std::string_view packed) {
     result = inflate(&stream, Z_NO_FLUSH);
   }
   bytes.resize(stream.total_out);
+  unpacked_bytes_ += bytes.size();
   inflateEnd(&stream);
   bool is_good = result == Z_STREAM_END;
   WireReader reader(bytes);
@@ -284,8 +289,8 @@ bool PerfettoPackets::TimeOf(uint64_t timestamp, uint64_t id, uint32_t sequence,
   const bool is_own = id >= kFirstOwnClock && id <= kLastOwnClock;
   if (id == trace_clock_) return true;
   const auto found = clock_of_.find({is_own ? sequence : 0, id});
-  // Without any snapshot, times are as they are.
-  if (found == clock_of_.end()) return !is_own;
+  // In a file without any snapshot, times are as they are.
+  if (found == clock_of_.end()) return clock_of_.empty() && !is_own;
   Clock& clock = found->second;
   int64_t ticks = 0, ns = 0;
   if (clock.is_incremental) {
@@ -417,7 +422,7 @@ void PerfettoPackets::TakeAnnotation(std::string_view message, const std::string
   bool has_value = false;
   std::vector<std::string_view> dictionary, list;
   const auto set = [&](std::string_view text, bool is_text) {
-    arg.text = text;
+    arg.text = text.substr(0, kMostValueBytes);
     arg.is_text = is_text;
     has_value = true;
   };
@@ -461,10 +466,11 @@ void PerfettoPackets::TakeAnnotation(std::string_view message, const std::string
         break;
     }
   }
-  arg.key = name;
-  if (!prefix.empty()) arg.key = made_.emplace_back(prefix + (name.empty() ? "" : ".") + std::string(name));
-  if (has_value && event_.args.size() < kMostArgs) event_.args.push_back(arg);
-  if (depth == kMostDepth) return;
+  arg.key = name.substr(0, kMostKeyBytes);
+  if (!prefix.empty()) arg.key = made_.emplace_back(prefix + (name.empty() ? "" : ".") + std::string(arg.key));
+  if (event_.args.size() >= kMostArgs) return;
+  if (has_value) event_.args.push_back(arg);
+  if (depth == kMostDepth || arg.key.size() > kMostKeyBytes) return;
   const std::string path(arg.key);
   for (const std::string_view member : dictionary) TakeAnnotation(member, path, depth + 1, sequence);
   for (size_t i = 0; i < std::min(list.size(), kMostArgs); ++i)

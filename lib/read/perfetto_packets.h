@@ -75,7 +75,7 @@ class PerfettoPackets {
   std::unordered_map<uint64_t, std::string> gpu_counters_;  // by id, of all sequences
   PerfettoEvent event_;
   std::deque<std::string> made_;  // texts of the event
-  uint64_t without_state_ = 0, lost_ = 0;
+  uint64_t without_state_ = 0, lost_ = 0, unpacked_bytes_ = 0;
 };
 
 }  // namespace pitot::read

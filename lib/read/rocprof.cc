@@ -26,6 +26,7 @@ namespace od = simdjson::ondemand;
 constexpr std::string_view kRoot = "rocprofiler-sdk-tool";
 constexpr size_t kRootWithin = 4096;
 constexpr int kMostDepth = 8;
+constexpr size_t kMostPathBytes = 256;  // of names of members
 
 // The numbers and texts of an object and of those within it, "dispatch_info.agent_id.handle". Lists are left out.
 class Flat {
@@ -103,6 +104,7 @@ class Flat {
     }
   }
   void Add(std::string_view key, std::string_view text) {
+    if (prefix_.size() + key.size() > kMostPathBytes) return;  // of no use here
     if (count_ == values_.size()) values_.emplace_back();
     Value& value = values_[count_++];
     value.path.assign(prefix_).append(key);

@@ -25,6 +25,7 @@ enum : uint32_t { kName = 2, kMetadataDisplayName = 4, kMetadataStat = 5 };  // 
 }  // namespace xplane
 
 constexpr size_t kMostNameBytesOfXSpace = 64 << 10, kMostStats = 64;
+constexpr uint64_t kMostKeptBytes = 64 << 20;  // of texts of stats, in a plane
 
 using StatNames = std::unordered_map<uint64_t, std::string>;
 using Digits = std::array<char, 32>;
@@ -140,8 +141,13 @@ void ReadHead(WireStream* stream, XSpacePlaneHead* head) {
   }
   Digits digits;
   ChromeValue stat;
+  uint64_t kept_bytes = 0;  // a long text may be referred to often
   for (const auto& [event, message] : raw.event_stats) {
-    if (ReadStat(message, head->stats, &digits, &stat)) head->events[event].stats.push_back(Kept(stat));
+    std::vector<XSpaceStat>& stats = head->events[event].stats;
+    if (stats.size() < kMostStats && kept_bytes < kMostKeptBytes && ReadStat(message, head->stats, &digits, &stat)) {
+      stats.push_back(Kept(stat));
+      kept_bytes += stats.back().text.size();
+    }
   }
   for (const std::string& message : raw.plane_stats) {
     if (ReadStat(message, head->stats, &digits, &stat)) head->plane_stats.push_back(Kept(stat));

@@ -189,7 +189,8 @@ uint32_t OwnXSpaceTarget::BatchOf(std::string_view id) {
 Status OwnXSpaceTarget::Finish(TraceReport* report) {
   const int64_t end_ns = trace_.window_end_ns;
   trace_.clock.monotonic_ns = end_ns;
-  trace_.clock.realtime_ns = end_ns + std::clamp<int64_t>(unix_offset_ns_, -end_ns, model::kMaxTimeNs - end_ns);
+  if (unix_offset_ns_ != 0)
+    trace_.clock.realtime_ns = end_ns + std::clamp<int64_t>(unix_offset_ns_, -end_ns, model::kMaxTimeNs - end_ns);
   if (trace_.gpu.begin_ns.size() != 0 && end_ns >= trace_.window_begin_ns) {
     const bool has_operators = std::any_of(trace_.sites.begin(), trace_.sites.end(),
                                            [](const model::SiteRow& site) { return site.kind == SiteKind::kOperator; });
@@ -199,6 +200,7 @@ Status OwnXSpaceTarget::Finish(TraceReport* report) {
   report->tool = "Pitot";
   report->how.clear();
   report->lacks = {"instants, counters, stages, queues and tokens", "arguments", "losses", "spans of CUDA events"};
+  if (unix_offset_ns_ == 0) report->lacks.push_back("the date");
   report->counts = {{"times_out_of_range", rows_.times_out_of_range()}};
   return status;
 }

@@ -40,6 +40,19 @@ TEST_CASE("a directory of traces is answered as one", "[cli]") {
   CHECK(folder.Run("analyze in").exit_code == 0);
 }
 
+TEST_CASE("what is wrong with one of a directory's traces is said", "[cli]") {
+  const Folder folder;
+  std::filesystem::create_directory(folder / "in");
+  folder.Write("in/rank0.json", Spans("00000000000000aa", "1700000000"));
+  folder.Write("in/rank1.json", Spans("00000000000000ab", "1700000002"));
+  folder.Write("in/rank2.json", R"({"traceEvents":[]})");
+  folder.Write("in/rank3.json", Spans("00000000000000ac", "9700000000"));
+
+  const Result result = folder.Run("info --json in");
+
+  CHECK(result.err.find("rank3.json: 1 span had a time beyond 2^62 ns") != std::string::npos);
+}
+
 TEST_CASE("a dump comes before other traces of its directory", "[cli]") {
   const Folder folder;
   std::filesystem::create_directory(folder / "in");

@@ -191,9 +191,9 @@ TEST_CASE("an open range lasts until the last event, and one of two threads is l
       kNsysNames + kNsysRuntime + kNsysNvtx + CallRow(10, 500, t, 1, 4) +
       "INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid, endGlobalTid) VALUES (20, NULL, 59, 'open', " +
       t + ", NULL), (30, -1, 59, 'older', " + t + ", NULL), (40, 90, 60, 'crossing', " + t + ", " + other +
-      "), (50, 60, 60, 'same', " + t + ", " + t + "), (0, NULL, 75, 'NCCL', " + t + ", NULL);");
+      "), (50, 600, 60, 'same', " + t + ", " + t + "), (0, NULL, 75, 'NCCL', " + t + ", NULL);");
 
-  CHECK(read.Events() == "open 20+480, older 30+470, same 50+10");
+  CHECK(read.Events() == "open 20+580, older 30+570, same 50+550");
   CHECK(read.Count("ranges_of_threads") == 1);
   CHECK(read.report.problems.find("1 NVTX range from one thread to another were left out") != std::string::npos);
 }

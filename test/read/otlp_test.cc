@@ -164,12 +164,20 @@ TEST_CASE("spans without ids or times are counted, and do not hide others", "[ot
   CHECK(read.Count("times_out_of_range") == 1);
 }
 
+TEST_CASE("spans as JSON are recognised behind other members", "[otlp]") {
+  const Read read = Parse(R"({"schemaUrl":"x",)" + Document(Span("00000000000000aa", "a")).substr(1));
+
+  CHECK(read.status.ok());
+  CHECK(read.trace.requests.size() == 1);
+}
+
 TEST_CASE("parents that go round, and hostile times, do no harm", "[otlp]") {
   const Read round = Parse(Document(Span("00000000000000aa", "a", R"("parentSpanId":"00000000000000ab")") + "," +
                                     Span("00000000000000ab", "b", R"("parentSpanId":"00000000000000aa")") + "," +
                                     Span("00000000000000ac", "c")));
   CHECK(round.trace.requests.size() == 1);
   CHECK(round.Count("orphans") == 2);
+  CHECK(round.report.problems == "2 spans within no request of the file were left out");
 
   std::string spans;
   for (int i = 0; i < 9; ++i)

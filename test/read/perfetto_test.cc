@@ -304,6 +304,65 @@ TEST_CASE("Perfetto slices deeper than 512 are left out, and those around them e
   REQUIRE(read.trace.events.size() == 512);
   CHECK(read.trace.events.begin_ns[0] + read.trace.events.duration_ns[0] == 3519);
   CHECK(read.trace.events.begin_ns[511] + read.trace.events.duration_ns[511] == 3008);
+  CHECK(read.report.problems == "8 slices below 512 others were left out");
+}
+
+TEST_CASE("ends of Perfetto slices without a begin before them are said", "[perfetto]") {
+  Packets packets;
+  packets.Thread(7, 42, 43, "worker").State(1).End(500).Begin(1000, 1).End(1100);
+
+  const Read read = Parse(packets.Text());
+
+  CHECK(read.Events() == "decode 1000+100");
+  CHECK(read.report.problems.find("1 end of slices had no begin before them") == 0);
+}
+
+TEST_CASE("long arguments of open Perfetto slices are left out beyond 64 MiB", "[perfetto]") {
+  Packets packets;
+  packets.Thread(7, 42, 43, "worker").State(1);
+  const std::string text(16 << 10, 'x');
+  for (uint64_t i = 0; i < 500; ++i)
+    packets.Event(1, 1000 + i, 1, [&](WireBuffer& buffer) {
+      buffer.Varint(10, 1);
+      for (int arg = 0; arg < 10; ++arg) {
+        const size_t annotation = buffer.Open(4);
+        buffer.String(10, "key");
+        buffer.String(6, text);
+        buffer.Close(annotation);
+      }
+    });
+
+  const Read read = Parse(packets.Text());
+
+  CHECK(read.trace.events.size() == 500);
+  CHECK(read.report.problems.find("arguments of open slices were left out: they are too long") != std::string::npos);
+}
+
+TEST_CASE("a Perfetto event of a clock that no snapshot so far has is not read with a time of another", "[perfetto]") {
+  Packets packets;
+  packets.Thread(7, 42, 43, "worker").Add([](WireBuffer& buffer) {
+    const size_t snapshot = buffer.Open(6);
+    const size_t clock = buffer.Open(1);
+    buffer.Varint(1, 6);
+    buffer.Varint(2, 500'000);
+    buffer.Close(clock);
+    buffer.Close(snapshot);
+  });
+  packets.State(1).Begin(1000, 1).End(1100);
+  packets.Add([](WireBuffer& buffer) {
+    buffer.Varint(8, 1050);
+    buffer.Varint(10, 1);
+    buffer.Varint(58, 3);  // CLOCK_MONOTONIC
+    const size_t event = buffer.Open(11);
+    buffer.Varint(9, 3);
+    buffer.Varint(10, 2);
+    buffer.Close(event);
+  });
+
+  const Read read = Parse(packets.Text());
+
+  CHECK(read.Events() == "decode 1000+100");
+  CHECK(read.report.events_bad == 1);
 }
 
 TEST_CASE("what Pitot wrote for Perfetto has the same tables when it is read", "[perfetto]") {
