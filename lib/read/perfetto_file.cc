@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/columns.h"
+#include "read/format.h"
 #include "read/perfetto_packets.h"
 #include "read/wire_stream.h"
 
@@ -34,9 +35,11 @@ Status ReadPerfettoFile(const Input& input, PerfettoTarget* target, PerfettoCloc
   if (packets.without_state() != 0)
     report->problems =
         base::Plural(packets.without_state(), "event") + " before the names that they refer to were left out";
-  if (packets.lost() != 0)
-    report->problems += (report->problems.empty() ? "" : "; ") + std::string("its writer lost packets ") +
-                        base::Plural(packets.lost(), "time");
+  if (packets.lost() != 0) AddProblem("its writer lost packets " + base::Plural(packets.lost(), "time"), report);
+  if (packets.untied() != 0)
+    AddProblem(base::Plural(packets.untied(), "event") +
+                   " before the first snapshot of clocks have times of another clock, taken as they are",
+               report);
   report->complete = loss.empty();
   return loss.empty() ? Status() : Status(StatusCode::kDataLoss, loss.c_str());
 }

@@ -41,7 +41,7 @@ constexpr uint64_t kRealtimeClock = 1, kMonotonicClock = 3, kBoottimeClock = 6, 
 constexpr size_t kMostUnpackedBytes = 64 << 20, kMostArgs = 64;
 // As the model keeps them; longer texts are cut.
 constexpr size_t kMostKeyBytes = 1 << 10, kMostValueBytes = 16 << 10;
-constexpr uint64_t kMostUnpackedOfFile = 4ull << 30;  // in packed packets, within a file
+constexpr uint64_t kMostUnpackedPart = 64;  // bytes for each packed one of a file, beyond the first 64 MiB
 constexpr int kMostDepth = 8;
 
 // A message of an id and a text: an interned string.
@@ -204,7 +204,8 @@ bool PerfettoPackets::Take(std::string_view message, bool is_packed) {
 }
 
 bool PerfettoPackets::TakePacked(std::string_view packed) {
-  if (unpacked_bytes_ > kMostUnpackedOfFile) return false;
+  packed_bytes_ += packed.size();
+  if (unpacked_bytes_ > kMostUnpackedBytes + kMostUnpackedPart * packed_bytes_) return false;
   std::string bytes(std::min(kMostUnpackedBytes, packed.size() * 4 + 64), '\0');
   z_stream stream = {};
   if (inflateInit2(&stream, 15 + 32) != Z_OK) return false;
@@ -290,7 +291,11 @@ bool PerfettoPackets::TimeOf(uint64_t timestamp, uint64_t id, uint32_t sequence,
   if (id == trace_clock_) return true;
   const auto found = clock_of_.find({is_own ? sequence : 0, id});
   // In a file without any snapshot, times are as they are.
-  if (found == clock_of_.end()) return clock_of_.empty() && !is_own;
+  if (found == clock_of_.end()) {
+    if (!clock_of_.empty() || is_own) return false;
+    ++untied_;
+    return true;
+  }
   Clock& clock = found->second;
   int64_t ticks = 0, ns = 0;
   if (clock.is_incremental) {

@@ -27,6 +27,8 @@ class PerfettoPackets {
   bool Take(std::string_view packet) { return Take(packet, false); }
   uint64_t without_state() const { return without_state_; }
   uint64_t lost() const { return lost_; }
+  // Events of another clock than the trace's, before a snapshot tied the two.
+  uint64_t untied() const { return clock_of_.empty() ? 0 : untied_; }
 
  private:
   using Names = std::unordered_map<uint64_t, std::string>;
@@ -75,7 +77,7 @@ class PerfettoPackets {
   std::unordered_map<uint64_t, std::string> gpu_counters_;  // by id, of all sequences
   PerfettoEvent event_;
   std::deque<std::string> made_;  // texts of the event
-  uint64_t without_state_ = 0, lost_ = 0, unpacked_bytes_ = 0;
+  uint64_t without_state_ = 0, lost_ = 0, untied_ = 0, packed_bytes_ = 0, unpacked_bytes_ = 0;
 };
 
 }  // namespace pitot::read

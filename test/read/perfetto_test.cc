@@ -365,6 +365,23 @@ TEST_CASE("a Perfetto event of a clock that no snapshot so far has is not read w
   CHECK(read.report.events_bad == 1);
 }
 
+TEST_CASE("packed Perfetto packets that grow without end are damage", "[perfetto]") {
+  Packets unknown;
+  unknown.Add([](WireBuffer& buffer) { buffer.String(900, std::string(32 << 20, '\0')); });
+  const std::string unpacked = unknown.Text();
+  std::string packed(64 << 10, '\0');
+  packed.resize(Compress(nullptr, unpacked.data(), unpacked.size(), packed.data(), packed.size()));
+  REQUIRE(!packed.empty());
+  Packets packets;
+  packets.Thread(7, 42, 43, "worker").State(1).Begin(1000, 1).End(1100);
+  for (int i = 0; i < 8; ++i) packets.Add([&](WireBuffer& buffer) { buffer.String(50, packed); });
+
+  const Read read = Parse(packets.Text());
+
+  CHECK(read.status.code() == pitot::StatusCode::kDataLoss);
+  CHECK(read.Events() == "decode 1000+100");
+}
+
 TEST_CASE("what Pitot wrote for Perfetto has the same tables when it is read", "[perfetto]") {
   const auto check = [](const Trace& trace, const pitot::PerfettoOptions& options = {}) {
     const Read read = Parse(Written(trace, options));
