@@ -23,7 +23,7 @@ enum ExitCode {
 // For the argument that DumpPath reads.
 inline constexpr const char* kDumpHelp =
     "A dump, the directory of its incident, a directory of incidents (the newest is used), or a trace of another tool: "
-    "PyTorch's profiler, ONNX Runtime, JAX, Chrome JSON";
+    "PyTorch's profiler, ONNX Runtime, JAX, Nsight Systems, rocprofv3, Perfetto, OTLP, Chrome JSON";
 
 // Each adds its command.
 void AddInfo(CommandLine& line);

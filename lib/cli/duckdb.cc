@@ -43,11 +43,13 @@ std::string ScriptOf(const DuckDb& database, const std::string& sql) {
   return script;
 }
 
-// The file that is DuckDB's input; with SQL from the command line it is bounded.
+// The file that is DuckDB's input; with SQL from the command line it is bounded. "" if it could not be written whole.
 std::string WriteScript(const DuckDb& database, const std::string& sql) {
   const std::string path = database.folder + "/query.sql";
-  std::ofstream(path) << ScriptOf(database, sql);
-  return path;
+  std::ofstream file(path);
+  file << ScriptOf(database, sql);
+  file.close();
+  return file ? path : "";
 }
 
 std::vector<std::string> ArgumentsOf(const DuckDb& database) {
@@ -124,7 +126,13 @@ bool Relay(int output, Layout layout) {
 int Ask(const DuckDb& database, const std::string& sql) {
   pid_t child = -1;
   int output = -1, status = 0;
-  if (const int error = StartDuckDb(database, WriteScript(database, sql), &child, &output); error != 0) {
+  const std::string script = WriteScript(database, sql);
+  if (script.empty()) {
+    Complain(
+        absl::StrFormat("cannot write to %s: is the disk full? Set TMPDIR to a folder elsewhere.", database.folder));
+    return kNotWritten;
+  }
+  if (const int error = StartDuckDb(database, script, &child, &output); error != 0) {
     Complain(absl::StrFormat("cannot run DuckDB (%s): %s. %s", database.program, base::SystemText(error), kGetIt));
     return kUnreadable;
   }

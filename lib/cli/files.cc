@@ -252,6 +252,7 @@ size_t WrapWidth(size_t otherwise) {
 }
 
 int FlushOutput() {
+  errno = 0;  // that of something earlier, otherwise
   if (fflush(stdout) == 0 && ferror(stdout) == 0) return 0;
   return errno != 0 ? errno : EIO;
 }

@@ -359,10 +359,19 @@ OwnPerfettoTarget::Open OwnPerfettoTarget::AddRequest(const PerfettoEvent& event
   row.begin_ns = event.at_ns;
   row.duration_ns = kOpen;
   row.end_known = false;
+  bool are_hosts = false;  // sizes and labels, by any name
   for (const ChromeValue& arg : event.args) {
     const auto number = [&] { return std::clamp<int64_t>(arg.Number().value_or(0), 0, model::kMaxTimeNs); };
-    if (arg.key == "kind") continue;
-    if (arg.key == "id") {
+    const bool is_host = are_hosts;
+    are_hosts |= arg.key == "labels";
+    if (arg.key == "kind" && !is_host) continue;
+    if (are_hosts && !is_host) continue;
+    if (is_host) {
+      if (arg.is_text)
+        row.labels.push_back({rows_.Intern(arg.key), rows_.Intern(arg.text)});
+      else
+        row.sizes.push_back({rows_.Intern(arg.key), RealOf(arg.text)});
+    } else if (arg.key == "id") {
       row.id = Id(arg.text);
     } else if (arg.key == "host_id") {
       row.host_id = rows_.Intern(arg.text);

@@ -248,6 +248,14 @@ class KinetoTrace {
     out_.Pair("id", Hex(id, 16));
     out_.BeginArgs();
   }
+  // A name that the host gave, which may be that of a field.
+  std::string HostsName(model::StringId name, std::string_view kind) const {
+    const std::string_view text = trace_.strings[name];
+    for (const std::string_view field : {"", "host_id", "trace_id", "outcome", "reason", "output_tokens"}) {
+      if (text == field) return std::string(kind) + (text.empty() ? "" : ".") + std::string(text);
+    }
+    return std::string(text);
+  }
   void WriteRequests() {
     for (const model::RequestRow& request : trace_.requests) {
       if (!out_.json.ok()) return;
@@ -259,9 +267,9 @@ class KinetoTrace {
       out_.Pair("outcome", model::OutcomeText(request));
       if (request.reason != 0) out_.Pair("reason", trace_.strings[request.reason]);
       if (request.output_tokens != 0) out_.Pair("output_tokens", request.output_tokens);
-      for (const model::Size& size : request.sizes) out_.Pair(OrElse(trace_.strings[size.name], "size"), size.value);
+      for (const model::Size& size : request.sizes) out_.Pair(HostsName(size.name, "size"), size.value);
       for (const model::Label& label : request.labels)
-        out_.Pair(OrElse(trace_.strings[label.key], "label"), trace_.strings[label.value]);
+        out_.Pair(HostsName(label.key, "label"), trace_.strings[label.value]);
       out_.End();
       for (const model::Stage& stage : request.stages) {
         const std::string_view name = OrElse(trace_.strings[stage.name], "stage");

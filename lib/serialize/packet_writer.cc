@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serialize/packet_writer.h"
 
+#include <algorithm>
 #include <iterator>
 
 namespace pitot::serialize {
@@ -38,6 +39,7 @@ constexpr WordName kWordNames[] = {
     {Word::kId, "id"},
     {Word::kKernel, "kernel"},
     {Word::kKind, "kind"},
+    {Word::kLabels, "labels"},
     {Word::kLaunches, "launches"},
     {Word::kLaunchNs, "launch_ns"},
     {Word::kLeaveNs, "left_ns"},
@@ -83,6 +85,11 @@ static_assert(AreInOrder());
 }  // namespace
 
 const char* WordText(Word word) { return kWordNames[static_cast<size_t>(word)].text; }
+
+bool IsWord(std::string_view name) {
+  return std::any_of(std::begin(kWordNames), std::end(kWordNames),
+                     [&](const WordName& word) { return name == word.text; });
+}
 
 PacketWriter::PacketWriter(const model::StringTable& strings, const PerfettoOptions& options, ByteSink* sink)
     : strings_(strings),

@@ -44,6 +44,7 @@ enum class Word : uint32_t {
   kId,
   kKernel,
   kKind,
+  kLabels,
   kLaunches,
   kLaunchNs,
   kLeaveNs,
@@ -79,6 +80,8 @@ enum class Word : uint32_t {
   kWordCount
 };
 const char* WordText(Word word);
+// Whether a name given by the host is one of these.
+bool IsWord(std::string_view name);
 
 class PacketWriter {
  public:

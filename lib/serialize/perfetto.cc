@@ -645,6 +645,12 @@ class PerfettoWriter {
     if (!request.begin_known) out_.Annotate(Word::kBeginUnknown, uint64_t{1});
     AnnotateThread(Word::kBeginThread, request.begin_thread);
     AnnotateThread(Word::kEndThread, request.end_thread);
+    // The host may name its sizes and labels like a field: it says where they begin.
+    const auto is_word = [&](model::StringId name) { return serialize::IsWord(trace_.strings[name]); };
+    if (std::any_of(request.sizes.begin(), request.sizes.end(), [&](const auto& size) { return is_word(size.name); }) ||
+        std::any_of(request.labels.begin(), request.labels.end(),
+                    [&](const auto& label) { return is_word(label.key); }))
+      out_.Annotate(Word::kLabels, uint64_t{request.sizes.size() + request.labels.size()});
     for (const model::Size& size : request.sizes) out_.AnnotateNumber(size.name, size.value);
     for (const model::Label& label : request.labels) out_.AnnotateText(label.key, label.value);
   }

@@ -52,7 +52,7 @@ bool Sender::IsParent() const noexcept { return pid_ == getpid(); }
 
 void Sender::Put(const void* data, uint64_t size) noexcept try {
   if (!IsParent()) return;
-  bool is_taken = size < settings_.queue_bytes && !is_stopping_.load();
+  bool is_taken = !is_stopping_.load();
   auto message = std::make_unique<Message>();
   if (is_taken && settings_.is_packed) {
     is_taken = Pack(data, size, &message->body);
@@ -116,6 +116,7 @@ std::unique_ptr<Sender::Message> Sender::TakeNext() noexcept {
 }
 
 void Sender::Deliver(const Message& message) {
+  bool is_last = is_stopping_.load();
   for (uint32_t attempt = 1;; ++attempt) {
     const Answer answer = post_.Send(message.body, is_over_);
     const Fate fate = FateOf(answer);
@@ -129,15 +130,13 @@ void Sender::Deliver(const Message& message) {
       refused_.fetch_add(1);
       return;
     }
-    if (attempt == settings_.most_attempts) {
-      failed_.fetch_add(1);
+    if (attempt == settings_.most_attempts || is_last) {
+      (is_last ? dropped_ : failed_).fetch_add(1);
       return;
     }
     const uint64_t random = base::Mix(static_cast<uint64_t>(steady_clock::now().time_since_epoch().count()));
-    if (!WaitMs(sinks::WaitMs(attempt, settings_.first_wait_ms, answer.retry_after_s, random))) {
-      dropped_.fetch_add(1);
-      return;
-    }
+    // Stop has every message tried once more.
+    is_last = !WaitMs(sinks::WaitMs(attempt, settings_.first_wait_ms, answer.retry_after_s, random));
     retries_.fetch_add(1);
   }
 }

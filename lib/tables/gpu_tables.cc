@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
 
 #include "model/kernel_name.h"
 #include "pitot/model/classes.h"
@@ -91,6 +94,7 @@ Table Work(const Trace& trace) {
     const uint32_t graph = gpu.kind[row] == GpuKind::kGraph ? gpu.graph[row] : 0;
     return first_rows->try_emplace({gpu.kind[row], graph, gpu.name[row]}, static_cast<uint32_t>(row)).first->second;
   };
+  const auto classes = std::make_shared<std::map<std::pair<GpuKind, model::StringId>, uint32_t>>();
   const auto full_name = [&trace](uint64_t row, std::string* room) {
     *room = FullName(trace, static_cast<uint32_t>(row));
     return std::string_view(*room);
@@ -107,9 +111,11 @@ Table Work(const Trace& trace) {
           "kind", [&](uint64_t row) { return gpu.kind[row]; }, model::GpuKindName),
       TextOf(
           "class",
-          [&](uint64_t row) -> std::optional<uint32_t> {
+          [&trace, &gpu, classes](uint64_t row) -> std::optional<uint32_t> {
             if (gpu.kind[row] == GpuKind::kSpan) return std::nullopt;
-            return static_cast<uint32_t>(model::GpuClassOf(trace, static_cast<uint32_t>(row)));
+            const auto [found, is_new] = classes->try_emplace({gpu.kind[row], gpu.name[row]}, 0);
+            if (is_new) found->second = static_cast<uint32_t>(model::GpuClassOf(trace, static_cast<uint32_t>(row)));
+            return found->second;
           },
           [](uint64_t key, std::string*) {
             return std::string_view(model::GpuClassName(static_cast<model::GpuClass>(key)));

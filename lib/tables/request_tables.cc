@@ -41,8 +41,12 @@ Table Requests(const Trace& trace, const Lazy<model::GpuTime>& gpu_time) {
           "first_token_ns", [&](uint64_t row) { return rows[row].first_token_ns; }, "after begin"),
       NotZero("max_token_gap_ns", [&](uint64_t row) { return rows[row].max_token_gap_ns; }),
       Integer(
-          "gpu_ns", [gpu_time](uint64_t row) { return gpu_time->Request(static_cast<uint32_t>(row)); },
-          "with its shares of batches, as `pitot top --by request`"));
+          "gpu_ns",
+          [&trace, gpu_time](uint64_t row) -> std::optional<int64_t> {
+            if (trace.gpu.size() == 0) return std::nullopt;
+            return gpu_time->Request(static_cast<uint32_t>(row));
+          },
+          "with its shares of batches, as `pitot top --by request`; null: the trace has no GPU work"));
   return table;
 }
 
@@ -102,7 +106,10 @@ Table Batches(const Trace& trace, const Lazy<model::GpuTime>& gpu_time) {
           "launches", [&](uint64_t row) { return rows[row].launches; }, "counted without a record of each"),
       Integer("launch_ns", [&](uint64_t row) { return rows[row].launch_ns; }),
       Text(trace, "work_unit", [&](uint64_t row) { return rows[row].work_unit; }),
-      Integer("gpu_ns", [gpu_time](uint64_t row) { return gpu_time->Batch(static_cast<uint32_t>(row)); }));
+      Integer("gpu_ns", [&trace, gpu_time](uint64_t row) -> std::optional<int64_t> {
+        if (trace.gpu.size() == 0) return std::nullopt;
+        return gpu_time->Batch(static_cast<uint32_t>(row));
+      }));
   return table;
 }
 

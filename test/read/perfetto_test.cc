@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <zlib.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <utility>
@@ -414,4 +415,30 @@ TEST_CASE("what Pitot wrote for Perfetto has the same tables when it is read", "
   pitot::PerfettoOptions packed;
   packed.compress = Compress;
   check(incident::MakeGpuTrace(), packed);
+}
+
+TEST_CASE("labels that are named like fields of Pitot stay labels in a Perfetto trace", "[perfetto]") {
+  Trace trace = pitot::test::SampleTrace();
+  REQUIRE(!trace.requests.empty());
+  const uint64_t id = trace.requests[0].id;
+  const auto outcome = trace.requests[0].outcome;
+  trace.requests[0].labels = {{trace.strings.Add("id"), trace.strings.Add("7")},
+                              {trace.strings.Add("outcome"), trace.strings.Add("failed")},
+                              {trace.strings.Add("labels"), trace.strings.Add("x")}};
+  trace.requests[0].sizes = {{trace.strings.Add("deadline_ns"), 77}};
+
+  const Read read = Parse(Written(trace));
+
+  REQUIRE(read.status.ok());
+  const auto found = std::find_if(read.trace.requests.begin(), read.trace.requests.end(),
+                                  [&](const auto& request) { return request.id == id; });
+  REQUIRE(found != read.trace.requests.end());
+  CHECK(found->outcome == outcome);
+  CHECK(found->deadline_ns == trace.requests[0].deadline_ns);
+  std::string labels;
+  for (const auto& label : found->labels) labels += read.Name(label.key) + "=" + read.Name(label.value) + " ";
+  CHECK(labels == "id=7 outcome=failed labels=x ");
+  REQUIRE(found->sizes.size() == 1);
+  CHECK(read.Name(found->sizes[0].name) == "deadline_ns");
+  CHECK(found->sizes[0].value == 77);
 }

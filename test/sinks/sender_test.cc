@@ -222,16 +222,18 @@ TEST_CASE("a stop sends what waits", "[sinks]") {
   CHECK(sender->Stats().messages_sent == 20);
 }
 
-TEST_CASE("a stop ends the wait for the next attempt", "[sinks]") {
-  const FakeReceiver receiver(Replies{{503, "Retry-After: 300\r\n"}});
+TEST_CASE("a stop ends the wait for the next attempt, and tries once more", "[sinks]") {
+  const bool is_taken = GENERATE(true, false);
+  const FakeReceiver receiver(Replies{{503, "Retry-After: 300\r\n"}, {is_taken ? 200 : 503, "Retry-After: 300\r\n"}});
   const Started sender(receiver.url());
   sender.Put("one");
   REQUIRE(WaitUntil([&] { return std::string(sender->Stats().last_error) != ""; }));
 
   sender->Stop(kLongMs);
 
-  CHECK(receiver.received().size() == 1);
-  CHECK(sender->Stats().messages_dropped == 1);
+  CHECK(receiver.received().size() == 2);
+  CHECK(sender->Stats().messages_sent == (is_taken ? 1 : 0));
+  CHECK(sender->Stats().messages_dropped == (is_taken ? 0 : 1));
 }
 
 TEST_CASE("spans that the receiver rejects are counted", "[sinks]") {

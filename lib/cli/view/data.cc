@@ -168,7 +168,8 @@ class DataWriter {
         const uint32_t request = trace.members[i].request;
         if (request != kNone) members.push_back(requests_ + request);
       }
-      batches.push_back({std::to_string(batch.id), ItemOf(lanes, {Source::kBatch, row}), members});
+      batches.push_back({base::Format("%016llx", static_cast<unsigned long long>(batch.id)),
+                         ItemOf(lanes, {Source::kBatch, row}), members});
     }
     return batches;
   }

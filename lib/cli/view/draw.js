@@ -26,6 +26,35 @@ function timeText(ns, digits = 4) {
   return `${Number((ns / scale).toPrecision(digits))} ${unit}`;
 }
 
+// The least and the most of some of a counter's values, by blocks whose ranges are found once.
+function rangeOf(counter, first, last) {
+  const size = 64, values = counter.values;
+  if (!counter.blocks) {
+    counter.blocks = [];
+    for (let at = 0; at < values.length; at += size) counter.blocks.push(scanned(values, at, Math.min(at + size, values.length)));
+  }
+  const range = {least: Infinity, most: -Infinity};
+  const add = (other) => {
+    range.least = Math.min(range.least, other.least);
+    range.most = Math.max(range.most, other.most);
+  };
+  const firstBlock = Math.ceil(first / size), lastBlock = Math.floor(last / size);
+  if (firstBlock >= lastBlock) return scanned(values, first, last);
+  add(scanned(values, first, firstBlock * size));
+  for (let block = firstBlock; block < lastBlock; ++block) add(counter.blocks[block]);
+  add(scanned(values, lastBlock * size, last));
+  return range;
+}
+
+function scanned(values, first, last) {
+  const range = {least: Infinity, most: -Infinity};
+  for (let i = first; i < last; ++i) {
+    range.least = Math.min(range.least, values[i]);
+    range.most = Math.max(range.most, values[i]);
+  }
+  return range;
+}
+
 class Timeline {
   constructor(data, canvas, scroller, spacer) {
     this.data = data;
@@ -340,10 +369,10 @@ class Timeline {
     for (let x = 0; x < width; ++x) {
       const end = firstNotBelow(counter.at, this.from + (x + 1) * perPixel, next, counter.at.length);
       let least = value, most = value;
-      const stride = Math.max(1, Math.floor((end - next) / 64));
-      for (let i = next; i < end; i += stride) {
-        least = least === null ? counter.values[i] : Math.min(least, counter.values[i]);
-        most = most === null ? counter.values[i] : Math.max(most, counter.values[i]);
+      if (end > next) {
+        const range = rangeOf(counter, next, end);
+        least = least === null ? range.least : Math.min(least, range.least);
+        most = most === null ? range.most : Math.max(most, range.most);
       }
       if (end > next) value = counter.values[end - 1];
       next = end;
