@@ -167,7 +167,8 @@ int LoadFolder(const std::string& folder, model::Trace* trace, LoadReport* repor
     const Status status = ReadTrace(path, &part.trace, &own.file);
     const bool is_trace = status.ok() || status.code() == StatusCode::kDataLoss;
     if (!is_trace && status.code() == StatusCode::kInvalidArgument) {
-      if (own.file.is_empty) Complain(absl::StrFormat("nothing happened in %s: it is left out.", path.native()));
+      if (own.file.is_empty || own.file.events != 0)
+        Complain(absl::StrFormat("%s is left out: %s.", path.native(), Reason(status, path.native())));
       continue;
     }
     if (!is_trace) {

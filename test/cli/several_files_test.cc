@@ -46,11 +46,13 @@ TEST_CASE("what is wrong with one of a directory's traces is said", "[cli]") {
   folder.Write("in/rank0.json", Spans("00000000000000aa", "1700000000"));
   folder.Write("in/rank1.json", Spans("00000000000000ab", "1700000002"));
   folder.Write("in/rank2.json", R"({"traceEvents":[]})");
-  folder.Write("in/rank3.json", Spans("00000000000000ac", "9700000000"));
+  folder.Write("in/rank3.json", Spans("00000000000000ac", "1700000004") + Spans("00000000000000ac", "1700000005"));
+  folder.Write("in/rank4.json", Spans("00000000000000ad", "9700000000"));
 
   const Result result = folder.Run("info --json in");
 
-  CHECK(result.err.find("rank3.json: 1 span had a time beyond 2^62 ns") != std::string::npos);
+  CHECK(result.err.find("rank3.json: 1 span came again with the same id") != std::string::npos);
+  CHECK(result.err.find("rank4.json is left out: it has 1 event") != std::string::npos);
 }
 
 TEST_CASE("a dump comes before other traces of its directory", "[cli]") {
