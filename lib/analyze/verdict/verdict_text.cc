@@ -324,7 +324,8 @@ class Teller {
                                                        : "between " + before + " and " + after;
     if (const std::string stages = StagesOf(segment); !stages.empty()) text += (text.empty() ? "" : ", ") + stages;
     const int64_t longest_ns = segment.end_ns - segment.begin_ns;
-    return text.empty() || 10 * longest_ns >= 9 * cause.blame_ns ? text : Duration(longest_ns) + " of it " + text;
+    return text.empty() || longest_ns >= cause.blame_ns - cause.blame_ns / 10 ? text
+                                                                              : Duration(longest_ns) + " of it " + text;
   }
   // The recorded thing of a segment; "" if there is none.
   std::string PartName(const BlameSegment& segment) const {
