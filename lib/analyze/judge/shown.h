@@ -49,7 +49,7 @@ inline bool IsAbout(const FindingRow& finding, const model::Interval& time) {
   int64_t covered_ns = 0;
   for (const EvidenceRow& row : finding.evidence)
     covered_ns += std::max<int64_t>(0, std::min(row.end_ns, time.end_ns) - std::max(row.begin_ns, time.begin_ns));
-  return finding.evidence.empty() || 10 * covered_ns >= time.end_ns - time.begin_ns;
+  return finding.evidence.empty() || covered_ns >= (time.end_ns - time.begin_ns + 9) / 10;
 }
 
 // Whether a finding says what was lost, and not why: a GPU without work, gaps, sleep.

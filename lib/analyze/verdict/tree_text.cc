@@ -168,15 +168,15 @@ class TreeTeller {
       return Mechanism(took);
     } else if (const blame::Stacks::Seen seen = index_.stacks.Of(node.at); seen.is_known()) {
       const std::string place = Places(index_).Text(node.at);
-      text = (10 * node.place_ns >= 9 * node.ns ? MechanismSeenAt(took, place)
-                                                : MechanismPartlyAt(took, place, Duration(node.place_ns))) +
+      text = (IsMostOf(node.place_ns, node.ns) ? MechanismSeenAt(took, place)
+                                               : MechanismPartlyAt(took, place, Duration(node.place_ns))) +
              blame::Stacks::CountText(seen);
     } else if (node.blame == Blame::kUntraced && node.at.event == kNone && node.hops > 0 && !took.has_run) {
       text = "did something unrecorded for " + time + ", outside of all scopes " + Places(index_).Text(node.at);
     } else {
       const std::string place = Places(index_).Text(node.at);
-      text = 10 * node.place_ns >= 9 * node.ns ? MechanismAt(took, place)
-                                               : MechanismPartlyAt(took, place, Duration(node.place_ns));
+      text = IsMostOf(node.place_ns, node.ns) ? MechanismAt(took, place)
+                                              : MechanismPartlyAt(took, place, Duration(node.place_ns));
     }
     text += index_.stacks.PhraseOf(node.stacks) + SizeOfCopy(node);
     if (is_last) text += QuotaText(index_, blame_, node.blame, node.ns);
@@ -194,7 +194,7 @@ class TreeTeller {
     if (!has_normal) return text;
     if (node.normal_ns == 0) return text + "; usually none";
     // The usual is of all of the culprit's time, of which the wait may have seen a part.
-    const std::string whole = 10 * node.ns >= 9 * node.whole_ns ? "" : Duration(node.whole_ns) + " in all, ";
+    const std::string whole = IsMostOf(node.ns, node.whole_ns) ? "" : Duration(node.whole_ns) + " in all, ";
     return text + "; " + whole + "usually " + Duration(node.normal_ns);
   }
 

@@ -272,8 +272,7 @@ class Teller {
 
   std::string Executor(uint32_t batch) const { return std::string(trace_.strings[trace_.batches[batch].executor]); }
 
-  // Nine tenths are as good as all.
-  static bool IsMostThere(const Cause& cause) { return 10 * cause.place_ns >= 9 * cause.blame_ns; }
+  static bool IsMostThere(const Cause& cause) { return IsMostOf(cause.place_ns, cause.blame_ns); }
 
   std::string MechanismOf(const Cause& cause, const BlameSegment& longest, const std::string& time) const {
     const std::string part = Duration(cause.place_ns);
@@ -324,8 +323,7 @@ class Teller {
                                                        : "between " + before + " and " + after;
     if (const std::string stages = StagesOf(segment); !stages.empty()) text += (text.empty() ? "" : ", ") + stages;
     const int64_t longest_ns = segment.end_ns - segment.begin_ns;
-    return text.empty() || longest_ns >= cause.blame_ns - cause.blame_ns / 10 ? text
-                                                                              : Duration(longest_ns) + " of it " + text;
+    return text.empty() || IsMostOf(longest_ns, cause.blame_ns) ? text : Duration(longest_ns) + " of it " + text;
   }
   // The recorded thing of a segment; "" if there is none.
   std::string PartName(const BlameSegment& segment) const {

@@ -13,6 +13,9 @@
 
 namespace pitot::verdict {
 
+// Nine tenths are as good as all.
+constexpr bool IsMostOf(int64_t part_ns, int64_t whole_ns) { return part_ns >= whole_ns - whole_ns / 10; }
+
 constexpr int64_t kTenth = 100'000;  // of a ms
 // A verdict's times as printed, in tenths of a ms. Causes, common part and rest add up to latency - typical in print,
 // too. For that, the ones that lose least by it are rounded the other way.
