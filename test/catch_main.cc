@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define CATCH_CONFIG_RUNNER
+#include <pthread.h>
+
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
@@ -9,6 +11,7 @@
 
 #include "fakes/child.h"
 #include "fakes/not_run.h"
+#include "fakes/quiet_process.h"
 
 namespace {
 
@@ -23,6 +26,7 @@ std::ptrdiff_t Threads() {
 // Threads left behind on purpose, and released by their test, get up to 5 seconds to end. LeakSanitizer crashes on a
 // thread that ends while the process exits ("Tracer caught signal 11").
 int main(int argc, char** argv) {
+  if (PITOT_ADDRESS_SANITIZER) pthread_atfork([] { fakes::WaitUntilOthersWait(1); }, nullptr, nullptr);
   const std::ptrdiff_t before = Threads();
   const int result = Catch::Session().run(argc, argv);
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);

@@ -366,7 +366,6 @@ TEST_CASE("the child of a fork handles its ends once it has a recorder", "[ends]
   const fakes::TempDirectory directory;
   const int status = StatusOf([&] {
     MakeHost(Ends::kAll);
-    if (!fakes::WaitUntilOthersWait()) _exit(3);
     const pid_t child = fork();
     if (child == 0) {
       alarm(60);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For a fork in a process with threads: a sanitizer's allocator has locks that the child gets as they are.
+// For a fork in a process with threads: AddressSanitizer's allocator has locks that the child gets as they are. Each
+// fork() of a test waits for this; a raw one has to.
 #ifndef PITOT_TEST_FAKES_QUIET_PROCESS_H_
 #define PITOT_TEST_FAKES_QUIET_PROCESS_H_
 
@@ -29,7 +30,8 @@ inline bool OthersWait() {
   return !error;
 }
 
-inline bool WaitUntilOthersWait() { return WaitUntil(OthersWait); }
+// False if they have not within `seconds`.
+inline bool WaitUntilOthersWait(int seconds = 60) { return WaitUntil(OthersWait, seconds); }
 
 }  // namespace fakes
 
