@@ -88,10 +88,10 @@ void RocprofBuilder::AddKernelWork(const RocprofRecord& record) {
   event_.context = record.stream != 0 || record.queue == 0
                        ? 0
                        : queues_.try_emplace(record.queue, static_cast<int64_t>(queues_.size()) + 1).first->second;
-  static const RocprofKernel kUnknown = {"(unknown kernel)"};
+  static const RocprofKernel unknown = {"(unknown kernel)"};
   const auto found = kernels_.find(record.kernel);
-  const RocprofKernel& kernel = found == kernels_.end() || found->second.name.empty() ? kUnknown : found->second;
-  unknown_kernels_ += &kernel == &kUnknown;
+  const RocprofKernel& kernel = found == kernels_.end() || found->second.name.empty() ? unknown : found->second;
+  unknown_kernels_ += &kernel == &unknown;
   event_.name = kernel.name;
   event_.has_shape = record.block[0] > 0;
   for (int i = 0; i < 3; ++i) {
