@@ -8,7 +8,6 @@
 
 namespace pitot::tables {
 
-using model::kNone;
 
 Nesting::Nesting(const model::Trace& trace) : trace_(trace) {
   for (const model::SiteRow& site : trace.sites)

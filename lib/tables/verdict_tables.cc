@@ -8,7 +8,6 @@
 namespace pitot::tables {
 namespace {
 
-using analyze::Blame;
 using model::kNone;
 using model::Trace;
 
