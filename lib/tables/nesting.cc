@@ -8,7 +8,6 @@
 
 namespace pitot::tables {
 
-
 Nesting::Nesting(const model::Trace& trace) : trace_(trace) {
   for (const model::SiteRow& site : trace.sites)
     is_counted_.push_back(model::IsScope(site.kind) && !model::IsInterpreterWatch(trace, site));
