@@ -306,11 +306,15 @@ void Assembler::ReadRequestWords(const uint64_t* words, uint32_t count, model::R
   row->route = NameOf(words[4] & trace::kNameMask);
   row->size_bucket = words[4] >> 40 & 0xff;
   const uint32_t labels = words[4] >> 48 & 15, sizes = words[4] >> 52 & 15, stages = words[4] >> 56 & 31;
-  row->deadline_ns = static_cast<int64_t>(words[5]);
+  // A torn black box may have any words.
+  row->deadline_ns = static_cast<int64_t>(std::min<uint64_t>(words[5], model::kMaxTimeNs));
   row->output_tokens = static_cast<uint32_t>(words[6]);
   if (row->begin_thread == kNone) row->begin_thread = ThreadRow(words[6] >> 32);
   const double ns_per_tick = 1.0 / snapshot_.clock.TicksPerNs();
-  const auto ns = [&](uint64_t ticks) { return static_cast<int64_t>(static_cast<double>(ticks) * ns_per_tick); };
+  const auto ns = [&](uint64_t ticks) {
+    return static_cast<int64_t>(
+        std::min(static_cast<double>(ticks) * ns_per_tick, static_cast<double>(model::kMaxTimeNs)));
+  };
   row->first_token_ns = ns(words[7]);
   row->max_token_gap_ns = ns(words[8]);
   uint32_t at = trace::kRequestFixedWords;
