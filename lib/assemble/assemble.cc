@@ -869,7 +869,8 @@ void Assembler::AddRecycled() {
 void Assembler::AddCountedLosses() {
   const auto add = [&](model::LossReason reason, uint64_t events) {
     if (events == 0) return;
-    trace_.losses.push_back({kNone, reason, snapshot_.clock.first.monotonic_ns, trace_.window_end_ns, events, 0});
+    const int64_t from_ns = std::clamp<int64_t>(snapshot_.clock.first.monotonic_ns, 0, trace_.window_end_ns);
+    trace_.losses.push_back({kNone, reason, from_ns, trace_.window_end_ns, events, 0});
   };
   add(model::LossReason::kRefused, snapshot_.ring_counts.events_refused);
   add(model::LossReason::kTooDeepToBegin, snapshot_.ring_counts.begins_refused);
@@ -1053,16 +1054,17 @@ uint64_t Assembler::BytesOf(const Collector& collector) const {
 }
 
 model::Trace Assembler::Run() {
-  trace_.clock.monotonic_ns = snapshot_.clock.last.monotonic_ns;
-  trace_.clock.realtime_ns = snapshot_.clock.last.realtime_ns;
-  trace_.clock.boottime_ns = snapshot_.clock.last.boottime_ns;
+  // Those of a torn black box may be anything.
+  trace_.clock.monotonic_ns = std::clamp<int64_t>(snapshot_.clock.last.monotonic_ns, 0, model::kMaxTimeNs / 2);
+  trace_.clock.realtime_ns = std::clamp<int64_t>(snapshot_.clock.last.realtime_ns, 0, model::kMaxTimeNs);
+  trace_.clock.boottime_ns = std::clamp<int64_t>(snapshot_.clock.last.boottime_ns, 0, model::kMaxTimeNs);
   trace_.clock.cycle_counter = snapshot_.cycle_counter;
   trace_.clock.ticks_per_ns = snapshot_.clock.TicksPerNs();
   trace_.clock.pair_width_ns = std::max(snapshot_.clock.first.width_ns, snapshot_.clock.last.width_ns);
   trace_.pid = getpid();
   trace_.window_begin_ns = Ns(snapshot_.window_begin_ticks);
   // The clocks were read last: nothing in the snapshot began after that.
-  trace_.window_end_ns = std::max(Ns(snapshot_.window_end_ticks), snapshot_.clock.last.monotonic_ns);
+  trace_.window_end_ns = std::max(Ns(snapshot_.window_end_ticks), trace_.clock.monotonic_ns);
 
   std::vector<RingCopy> rings = snapshot_.rings;
   snapshot::SplitByThreads(snapshot_.texts->ThreadEndSite(), &rings);

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/wire_reader.h"
 #include "read/otlp_decoders.h"
 #include "serialize/otlp_span.h"
 
@@ -13,62 +14,24 @@ namespace otlp = serialize::otlp;
 // A message, field by field. Numbers are in `value`, everything else in `bytes`.
 class Fields {
  public:
-  explicit Fields(std::string_view message) : rest_(message) {}
+  explicit Fields(std::string_view message) : reader_(message) {}
   uint64_t number = 0, value = 0;
   std::string_view bytes;
   bool is_bytes = false;
 
   bool Next() {
-    uint64_t tag;
-    if (rest_.empty() || !Varint(&tag)) return false;
-    number = tag >> 3;
-    value = 0;
-    bytes = {};
-    is_bytes = (tag & 7) == 2;
-    switch (tag & 7) {
-      case 0:
-        return Varint(&value);
-      case 1:
-        return Fixed(8);
-      case 5:
-        return Fixed(4);
-      case 2: {
-        uint64_t size;
-        if (!Varint(&size) || size > rest_.size()) return Fail();
-        bytes = rest_.substr(0, size);
-        rest_.remove_prefix(size);
-        return true;
-      }
-      default:
-        return Fail();
-    }
-  }
-  bool is_good() const { return is_good_; }
-
- private:
-  bool Fail() {
-    rest_ = {};
-    return is_good_ = false;
-  }
-  bool Varint(uint64_t* out) {
-    *out = 0;
-    for (uint32_t shift = 0; shift < 64 && !rest_.empty(); shift += 7) {
-      const auto byte = static_cast<uint8_t>(rest_.front());
-      rest_.remove_prefix(1);
-      *out |= static_cast<uint64_t>(byte & 127) << shift;
-      if (byte < 128) return true;
-    }
-    return Fail();
-  }
-  bool Fixed(size_t size) {
-    if (size > rest_.size()) return Fail();
-    memcpy(&value, rest_.data(), size);  // both ends are little
-    rest_.remove_prefix(size);
+    base::WireField field;
+    if (!reader_.Next(&field)) return false;
+    number = field.number;
+    is_bytes = field.type == base::WireType::kBytes;
+    value = is_bytes ? 0 : field.value;
+    bytes = field.bytes;
     return true;
   }
+  bool is_good() const { return !reader_.is_damaged(); }
 
-  std::string_view rest_;
-  bool is_good_ = true;
+ private:
+  base::WireReader reader_;
 };
 
 // Ids are bytes, the most significant first. One of another size is none.

@@ -11,6 +11,9 @@
 
 namespace pitot::read {
 
+using base::WireField;
+using base::WireType;
+
 Status ReadPerfettoFile(const Input& input, PerfettoTarget* target, PerfettoClocks* clocks, TraceReport* report) {
   const std::unique_ptr<ByteSource> source = input.Open(&report->is_gzip);
   WireStream stream(source.get());

@@ -7,6 +7,11 @@
 #include <cstdio>
 
 namespace pitot::read {
+
+using base::TakeVarint;
+using base::WireField;
+using base::WireReader;
+using base::WireType;
 namespace {
 
 // Field numbers, by message.

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "read/perfetto_file.h"
-#include "read/wire_reader.h"
+#include "base/wire_reader.h"
 
 namespace pitot::read {
 

@@ -7,6 +7,11 @@
 
 namespace pitot::read {
 
+using base::SplitTag;
+using base::TakeVarint;
+using base::WireField;
+using base::WireType;
+
 namespace {
 
 constexpr size_t kStepBytes = 256 << 10;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "read/byte_source.h"
-#include "read/wire_reader.h"
+#include "base/wire_reader.h"
 
 namespace pitot::read {
 
@@ -23,7 +23,7 @@ class WireStream {
 
   // The next field of the innermost open message. False at its end; or, as has_ended says, where nothing
   // more can be read. The next call skips a field of kBytes that was neither taken nor entered.
-  bool Next(WireField* field);
+  bool Next(base::WireField* field);
   // The content of the field, valid until the next call; of a field beyond kMostBytes nothing.
   std::string_view Take();
   void Enter();

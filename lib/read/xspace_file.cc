@@ -11,6 +11,11 @@
 #include "read/wire_stream.h"
 
 namespace pitot::read {
+
+using base::TakeVarint;
+using base::WireField;
+using base::WireReader;
+using base::WireType;
 namespace {
 
 // Field numbers of xplane.proto.

@@ -274,7 +274,7 @@ model::Trace ReadTrace(snapshot::BoxReader* box, const char* cause, uint64_t mos
   trace.process_name = trace.strings.Add(facts.process_name);
   trace.pid = facts.pid;
   model::FiringRow firing;
-  firing.at_ns = snapshot.clock.Ns(snapshot.window_end_ticks);
+  firing.at_ns = std::clamp<int64_t>(snapshot.clock.Ns(snapshot.window_end_ticks), 0, model::kMaxTimeNs / 2);
   firing.cause = trace.strings.Add(cause);
   trace.firings.push_back(firing);
   AddAttribute("pitot.version", facts.library, &trace);

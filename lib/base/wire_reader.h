@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads protobuf's wire format, field by field: from memory here, from a source in wire_stream.h.
-#ifndef PITOT_LIB_READ_WIRE_READER_H_
-#define PITOT_LIB_READ_WIRE_READER_H_
+#ifndef PITOT_LIB_BASE_WIRE_READER_H_
+#define PITOT_LIB_BASE_WIRE_READER_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
 
-namespace pitot::read {
+namespace pitot::base {
 
 enum class WireType : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
@@ -98,6 +98,6 @@ class WireReader {
   bool is_damaged_ = false;
 };
 
-}  // namespace pitot::read
+}  // namespace pitot::base
 
-#endif  // PITOT_LIB_READ_WIRE_READER_H_
+#endif  // PITOT_LIB_BASE_WIRE_READER_H_
