@@ -24,7 +24,6 @@ using Value = OtlpAttribute::Kind;
 constexpr size_t kMostLabels = 32, kMostTextBytes = 256, kMostParents = 256;
 constexpr std::string_view kLibrary = "pitot", kOwn = "pitot.", kBatchSuffix = " batch";
 
-bool BeginsWith(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
 uint64_t KeyOf(const OtlpSpanId& id) { return Mix(id.span + Mix(id.low + Mix(id.high))); }
 
 double Real(const OtlpAttribute& attribute) {
@@ -135,7 +134,7 @@ void OtlpBuilder::TakeAttribute(const OtlpAttribute& attribute, Span* span) {
       row.sizes.push_back({Intern(name), Real(attribute)});
   };
   const auto tokens = [&] { return static_cast<uint32_t>(std::clamp<int64_t>(attribute.integer, 0, UINT32_MAX)); };
-  if (is_own_ && BeginsWith(key, kOwn)) return TakeOwn(key.substr(kOwn.size()), attribute, span);
+  if (is_own_ && key.starts_with(kOwn)) return TakeOwn(key.substr(kOwn.size()), attribute, span);
   if (is_own_ && (key == "http.route" || key == "error.type")) return;  // said twice
   if (key == "gen_ai.usage.output_tokens" || key == "gen_ai.usage.completion_tokens") {
     row.output_tokens = tokens();
@@ -182,7 +181,7 @@ void OtlpBuilder::TakeOwn(std::string_view key, const OtlpAttribute& attribute, 
     row.max_token_gap_ns = number;
   } else if (key == "deadline_ns") {
     row.deadline_ns = number;
-  } else if (BeginsWith(key, kSize) && std::isfinite(Real(attribute)) && row.sizes.size() < kMostLabels) {
+  } else if (key.starts_with(kSize) && std::isfinite(Real(attribute)) && row.sizes.size() < kMostLabels) {
     row.sizes.push_back({Intern(key.substr(kSize.size())), Real(attribute)});
   }
 }

@@ -19,9 +19,8 @@ using model::kOpen;
 
 namespace {
 
-bool HasPrefix(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
 std::string_view Without(std::string_view text, std::string_view prefix) {
-  return HasPrefix(text, prefix) ? text.substr(prefix.size()) : text;
+  return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
 }
 uint64_t Id(std::string_view hex) { return std::strtoull(std::string(hex).c_str(), nullptr, 16); }
 double RealOf(std::string_view text) {
@@ -103,7 +102,7 @@ void OwnPerfettoTarget::TakeAttribute(std::string_view key, std::string_view tex
     trace_.window_begin_ns = std::clamp<int64_t>(number, 0, model::kMaxTimeNs);
   } else if (key == "window_end_ns") {
     trace_.window_end_ns = std::clamp<int64_t>(number, 0, model::kMaxTimeNs);
-  } else if (HasPrefix(key, "device ")) {
+  } else if (key.starts_with("device ")) {
     device_facts_.emplace_back(key, number);
   }
 }
@@ -133,14 +132,14 @@ void OwnPerfettoTarget::TakeTrack(const PerfettoTrack& track) {
 void OwnPerfettoTarget::TakeGpuTrack(const PerfettoTrack& track, Track* of) {
   const Track* const parent = ParentOf(*of);
   if (parent == nullptr || of->kind != Track::kOther) return;
-  if (parent->kind == Track::kProcess && HasPrefix(track.name, "GPU ")) {
+  if (parent->kind == Track::kProcess && track.name.starts_with("GPU ")) {
     const std::string_view rest = track.name.substr(4);
     const size_t space = rest.find(' ');
     if (rest == "(unknown)") of->kind = Track::kDevice;
     if (space == std::string_view::npos || space == 0 || rest[0] < '0' || rest[0] > '9') return;
     of->kind = Track::kDevice;
     of->row = rows_.Device(Leading(rest), rest.substr(space + 1));
-  } else if (parent->kind == Track::kDevice && HasPrefix(track.name, "stream ")) {
+  } else if (parent->kind == Track::kDevice && track.name.starts_with("stream ")) {
     const auto [found, is_new] = streams_.try_emplace({parent->row, std::string(track.name)}, 0);
     constexpr std::string_view kSpans = " by CUDA events";
     const bool has_spans =
@@ -172,7 +171,7 @@ bool OwnPerfettoTarget::Begin(const PerfettoEvent& event, const Track& home, Tra
     open = AddOfThread(event, home.row);
   } else if (home.kind == Track::kStream) {
     open = AddWork(event, home.row);
-  } else if (HasPrefix(event.name, "lost: ")) {
+  } else if (event.name.starts_with("lost: ")) {
     AddLoss(event, home, *track);
   } else {
     open = AddOfProcess(event, *track);
@@ -240,7 +239,7 @@ OwnPerfettoTarget::Open OwnPerfettoTarget::AddOfThread(const PerfettoEvent& even
     args.pop_back();
   }
   const uint32_t request = RequestOf(event.correlation), batch = BatchOf(batch_id);
-  if (HasPrefix(event.name, "wait ") && !args.empty() && args[0].key == "kind" && IsWaitKind(args[0].text)) {
+  if (event.name.starts_with("wait ") && !args.empty() && args[0].key == "kind" && IsWaitKind(args[0].text)) {
     OwnRows::Wait wait = {args[0].text, event.name.substr(5)};
     wait.owner_thread = static_cast<uint64_t>(NumberOf(event, "owner_thread"));
     wait.owner_request = Id(TextOf(event, "owner_request"));
@@ -264,7 +263,7 @@ OwnPerfettoTarget::Open OwnPerfettoTarget::AddCall(const PerfettoEvent& event, u
   }
   const std::string_view awaited = TextOf(event, "waits_for");
   constexpr std::string_view kAll = "all streams of GPU ";
-  if (HasPrefix(awaited, kAll)) {
+  if (awaited.starts_with(kAll)) {
     for (uint32_t row = 0; row < trace_.devices.size(); ++row) {
       if (trace_.devices[row].ordinal == Leading(awaited.substr(kAll.size()))) call.device = row;
     }

@@ -8,8 +8,6 @@
 namespace pitot::read {
 namespace {
 
-bool HasPrefix(std::string_view text, std::string_view with) { return text.substr(0, with.size()) == with; }
-
 uint32_t Clamped(int64_t number) { return static_cast<uint32_t>(std::clamp<int64_t>(number, 0, UINT32_MAX)); }
 
 // "HtoD" for "MEMORY_COPY_HOST_TO_DEVICE".
@@ -66,11 +64,11 @@ void RocprofBuilder::Add(const RocprofRecord& record) {
   if (record.kind == "MEMORY_COPY") return AddCopy(record);
   event_.tid = {record.thread, {}};
   event_.name = record.message.empty() ? record.name : record.message;
-  const bool is_mark = HasPrefix(record.kind, "MARKER_");
+  const bool is_mark = record.kind.starts_with("MARKER_");
   const bool is_library =
-      HasPrefix(record.kind, "RCCL_") || HasPrefix(record.kind, "ROCDECODE_") || HasPrefix(record.kind, "ROCJPEG_");
+      record.kind.starts_with("RCCL_") || record.kind.starts_with("ROCDECODE_") || record.kind.starts_with("ROCJPEG_");
   Category category = Category::kUnused;
-  if (HasPrefix(record.kind, "HIP_") || HasPrefix(record.kind, "HSA_")) {
+  if (record.kind.starts_with("HIP_") || record.kind.starts_with("HSA_")) {
     category = Category::kCall;
   } else if (is_library || (is_mark && !record.message.empty())) {
     category = is_mark && duration_ns == 0 ? Category::kInstant : Category::kScope;

@@ -19,7 +19,7 @@ constexpr uint64_t kBytesOfRow = 4;   // the smallest
 constexpr uint64_t kStepsOfByte = 8;  // of SQLite's machine
 constexpr uint64_t kTextsOfByte = 4;  // bytes of text: it may be stored as UTF-16
 constexpr int kStepsAtOnce = 1000;    // between two looks at the limits
-constexpr int kMostValueBytes = 16 << 20;
+constexpr int kMostCellBytes = 16 << 20;
 constexpr uint64_t kLeastSteps = 1 << 20, kLeastTextBytes = 1 << 16;
 
 uint64_t SizeOf(const Input& input) {
@@ -132,7 +132,7 @@ struct SqliteDatabase::Connection {
                                         {SQLITE_DBCONFIG_DQS_DML, 0},
                                         {SQLITE_DBCONFIG_DQS_DDL, 0}})
       sqlite3_db_config(handle, option, value, nullptr);
-    for (const auto& [limit, value] : {std::pair{SQLITE_LIMIT_LENGTH, kMostValueBytes},
+    for (const auto& [limit, value] : {std::pair{SQLITE_LIMIT_LENGTH, kMostCellBytes},
                                        {SQLITE_LIMIT_SQL_LENGTH, 1 << 20},
                                        {SQLITE_LIMIT_EXPR_DEPTH, 200},
                                        {SQLITE_LIMIT_COMPOUND_SELECT, 50},

@@ -11,8 +11,6 @@ namespace {
 
 constexpr std::string_view kDevicePrefix = "/device:", kStreamPrefix = "Stream #";
 
-bool BeginsWith(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
-
 // The text after `key` up to the next space: "8,1,1" of "regs:40 grid:8,1,1 block:256,1,1" for "grid:".
 std::string_view Detail(std::string_view details, std::string_view key) {
   const size_t at = details.find(key);
@@ -48,13 +46,13 @@ void XlaRows::NamePlane(int64_t plane, std::string_view name) {
 void XlaRows::NameLine(int64_t plane, int64_t line, std::string_view name) {
   lines_[{plane, line}] = name;
   builder_.NameThread(plane, line, name);
-  if (BeginsWith(name, kStreamPrefix)) with_streams_.insert(plane);
+  if (name.starts_with(kStreamPrefix)) with_streams_.insert(plane);
 }
 
 void XlaRows::Take(int64_t plane, int64_t line, const ChromeEvent& event) {
   const TraceBuilder::Span span = {*event.begin_ns, *event.duration_ns};
   const auto name = planes_.find(plane);
-  if (name != planes_.end() && BeginsWith(name->second, kDevicePrefix)) {
+  if (name != planes_.end() && name->second.starts_with(kDevicePrefix)) {
     TakeOnDevice(event, span, *name, lines_[{plane, line}]);
   } else {
     TakeOnHost(event, span, builder_.Thread(plane, line));
@@ -74,7 +72,7 @@ void XlaRows::Finish() {
 // On a CPU, XLA's operations run on threads.
 void XlaRows::TakeOnHost(const ChromeEvent& event, const TraceBuilder::Span& span, uint32_t thread) {
   const int64_t correlation = event.Number("correlation_id", 0);
-  if (correlation > 0 && (BeginsWith(event.name, "cu") || BeginsWith(event.name, "hip"))) {
+  if (correlation > 0 && (event.name.starts_with("cu") || event.name.starts_with("hip"))) {
     builder_.AddCall(thread, span, event.name, correlation);
     return;
   }
@@ -91,7 +89,7 @@ void XlaRows::TakeOnHost(const ChromeEvent& event, const TraceBuilder::Span& spa
 // A Python function is called "$file.py:12 name".
 void XlaRows::SetPlace(uint32_t site, std::string_view name) {
   const size_t space = name.find(' '), colon = name.rfind(':', space);
-  if (!BeginsWith(name, "$") || space == std::string_view::npos || colon == std::string_view::npos) return;
+  if (!name.starts_with("$") || space == std::string_view::npos || colon == std::string_view::npos) return;
   if (const uint32_t line = Whole(name.substr(colon + 1, space - colon - 1)); line != 0)
     builder_.SetPlace(site, name.substr(space + 1), name.substr(1, colon - 1), line);
 }
@@ -101,15 +99,15 @@ void XlaRows::SetPlace(uint32_t site, std::string_view name) {
 void XlaRows::TakeOnDevice(const ChromeEvent& event, const TraceBuilder::Span& span, const Planes::value_type& of,
                            const std::string& line) {
   const auto& [number_of_plane, plane] = of;
-  const bool is_stream = BeginsWith(line, kStreamPrefix);
+  const bool is_stream = line.starts_with(kStreamPrefix);
   if (!is_stream && (line != "XLA Ops" || with_streams_.count(number_of_plane) != 0)) {
     ++derived_;
     return;
   }
   ++gpu_;
   TraceBuilder::Work work;
-  work.kind = BeginsWith(event.name, "Memcpy")   ? model::GpuKind::kMemcpy
-              : BeginsWith(event.name, "Memset") ? model::GpuKind::kMemset
+  work.kind = event.name.starts_with("Memcpy")   ? model::GpuKind::kMemcpy
+              : event.name.starts_with("Memset") ? model::GpuKind::kMemset
                                                  : model::GpuKind::kKernel;
   const uint32_t device = builder_.Device(plane, plane.substr(kDevicePrefix.size()));
   const std::string_view number = std::string_view(line).substr(std::min(line.size(), kStreamPrefix.size()));

@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kHostPlane = "/host:CPU", kGpuPlane = "/device:GPU:", kOffsetStat = "pitot_clock_offset_ns";
 
 int64_t WholeOf(std::string_view text) { return ParseDecimal(text, 0).value_or(0); }
-uint64_t HexOf(std::string_view text) { return std::strtoull(std::string(text).c_str(), nullptr, 16); }
+uint64_t IdOf(std::string_view text) { return std::strtoull(std::string(text).c_str(), nullptr, 16); }
 
 // The value of "regs:96" in kernel_details, and of the three in "grid:98,2,1".
 std::string_view LaunchDetail(std::string_view details, std::string_view key) {
@@ -92,7 +92,7 @@ void OwnXSpaceTarget::Take(size_t plane, int64_t line, const ChromeEvent& writte
   if (found->second.is_requests) {
     if (request == kNone) return;
     model::RequestRow row;
-    row.id = HexOf(request_id);
+    row.id = IdOf(request_id);
     row.route = rows_.Intern(event.name);
     row.begin_ns = *event.begin_ns;
     row.duration_ns = *event.duration_ns;
@@ -108,7 +108,7 @@ void OwnXSpaceTarget::Take(size_t plane, int64_t line, const ChromeEvent& writte
   const uint32_t batch = batch_id.empty() ? kNone : BatchOf(batch_id), thread = found->second.row;
   if (event.Find("members") != nullptr && batch != kNone) {
     model::BatchRow row;
-    row.id = HexOf(batch_id);
+    row.id = IdOf(batch_id);
     row.executor = rows_.Intern(event.name);
     row.thread = thread;
     row.begin_ns = *event.begin_ns;
