@@ -6,6 +6,8 @@
 #include <tuple>
 #include <vector>
 
+#include "read/row_order.h"
+
 namespace pitot::read {
 
 using model::kNone;
@@ -23,14 +25,6 @@ template <class Key> Order OrderBy(size_t size, const Key& key) {
   const auto is_before = [&](uint32_t a, uint32_t b) { return key(a) < key(b); };
   if (!std::is_sorted(order.begin(), order.end(), is_before)) std::stable_sort(order.begin(), order.end(), is_before);
   return order;
-}
-template <class... Column> void Reorder(const Order& order, Column*... columns) {
-  const auto gather = [&](auto* column) {
-    auto sorted = *column;
-    for (size_t row = 0; row < order.size(); ++row) sorted[row] = std::move((*column)[order[row]]);
-    column->swap(sorted);
-  };
-  (gather(columns), ...);
 }
 // By old place: the new one.
 std::vector<uint32_t> Places(const Order& order) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `pitot query` with a stand-in for DuckDB, and the folder of tables. test/real_reader asks DuckDB itself.
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <filesystem>
 #include <string>
 
@@ -56,6 +58,23 @@ TEST_CASE("query gives DuckDB the named tables, and locks everything else before
   CHECK(at("SET allowed_directories=['") < at(".safe_mode\n"));
   CHECK(at(".safe_mode\nselect count(*) from Requests, stages -- x\n;\n") != std::string::npos);
   CHECK(fs::is_empty(folder / "tmp"));
+}
+
+TEST_CASE("a question that could not be written whole is not asked", "[cli]") {
+  const Folder folder;
+  folder.Write("dump.pitot", Dump());
+  WriteDuckDb(folder, "a\\n1\\n", 0);
+  const rlimit none{RLIM_INFINITY, RLIM_INFINITY}, small{32 << 10, RLIM_INFINITY};
+  void (*const before)(int) = signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit is an error, as on a full disk
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+
+  const Result result = Ask(folder, "'select * from stages" + std::string(40'000, ' ') + "where 1 = 0'");
+  setrlimit(RLIMIT_FSIZE, &none);
+  signal(SIGXFSZ, before);
+
+  CHECK(result.exit_code == 6);
+  CHECK(result.err.find("is the disk full?") != std::string::npos);
+  CHECK_FALSE(fs::exists(folder / "script"));
 }
 
 TEST_CASE("query has all tables for a question that names none", "[cli]") {

@@ -164,4 +164,16 @@ TEST_CASE("a trace without a date has no UTC", "[tables]") {
   CHECK(ColumnOf(trace, "requests", "begin_ns") == std::vector<std::string>{"1000000"});
 }
 
+TEST_CASE("GPU time of requests and batches is null in a trace without GPU work", "[tables]") {
+  TraceMaker maker;
+  maker.trace.window_end_ns = 1000;
+  maker.Request(1, "/a", 100, 500);
+  maker.Batch(2, "model", maker.Thread("worker"), 100, 500);
+  const Trace trace = maker.Finish();
+
+  CHECK(ColumnOf(trace, "requests", "gpu_ns") == std::vector<std::string>{"-"});
+  CHECK(ColumnOf(trace, "batches", "gpu_ns") == std::vector<std::string>{"-"});
+  for (const std::string& ns : ColumnOf(pitot::test::SampleTrace(), "requests", "gpu_ns")) CHECK(ns != "-");
+}
+
 }  // namespace

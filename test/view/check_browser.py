@@ -140,6 +140,19 @@ def check_moves(opened: ViewedPage) -> None:
     check(opened.ask(ask_view)[1] < before[1], 'Ctrl and the wheel do not zoom in')
 
 
+def check_counter(opened: ViewedPage) -> None:
+    """A pixel shows the most of its samples, however many."""
+    tops = opened.ask('''() => {
+      const {timeline} = page, count = 400001, values = new Float64Array(count).fill(1), tops = [];
+      const at = Float64Array.from({length: count}, (_, i) => timeline.from + (timeline.to - timeline.from) * i / count);
+      values[123457] = 1000;
+      const fake = Object.create(timeline, {context: {value: {fillRect: (x, y) => tops.push(y)}}});
+      fake.drawCounter({at, values, least: 0, most: 1000}, 0);
+      return [Math.min(...tops), tops.filter((y) => y < counterHeight / 2).length];
+    }''')
+    check(tops[0] < 8 and tops[1] == 2, f'one sample of 400,001 is higher, and the picture has {tops}')
+
+
 def check_quiet(opened: ViewedPage) -> None:
     opened.drawn()
     check(not opened.complaints, f'the console has {opened.complaints}')
@@ -170,6 +183,7 @@ def check_own(pitot: str, folder: Path) -> None:
         check_click(opened)
         check_drag(opened)
         check_moves(opened)
+        check_counter(opened)
         check_quiet(opened)
     finally:
         opened.close()
