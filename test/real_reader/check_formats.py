@@ -92,7 +92,7 @@ def check_pprof(files, differences):
     def top(sample):
         out = subprocess.run([go, "tool", "pprof", "-top", "-unit=ns", "-nodecount=1000000", "-nodefraction=0",
                               f"-sample_index={sample}", path], check=True, capture_output=True, text=True).stdout
-        rows = re.findall(r"^ *(\d+)(?:ns)? +[\d.]+% +[\d.]+% +(\d+)(?:ns)? +[\d.]+% +(.*)$", out, re.M)
+        rows = re.findall(r"^ *(\d+)(?:ns)? +[\d.e+-]+% +[\d.e+-]+% +(\d+)(?:ns)? +[\d.e+-]+% +(.*)$", out, re.M)
         total = int(re.search(r"Total samples = (\d+)(?:ns)?", out).group(1)) if "Total samples" in out else 0
         return total, {name: (int(flat), int(cum)) for flat, cum, name in rows}
 
@@ -145,13 +145,37 @@ def delays(files):
             yield numbers[(name, ts)], max(int(begin) - ends[(name, ts)], 0)
 
 
+def merged_by_tensorboard(files):
+    """Names of operators that it leaves out: the only one directly inside of one with the same name."""
+    names, merged, stack = {row["name"] for row in files.top("op")["rows"]}, [], []
+
+    def close(depth):
+        while len(stack) > depth:
+            name, inside = stack.pop()
+            if name in names and inside == [name]:
+                merged.append(name)
+
+    threads = collections.defaultdict(list)
+    for tid, ts, _, depth, name in files.rows["slice"]:
+        threads[tid].append((int(ts), int(depth), name))
+    for slices in threads.values():
+        for _, depth, name in sorted(slices, key=lambda row: row[:2]):
+            close(depth)
+            if stack:
+                stack[-1][1].append(name)
+            stack.append((name, []))
+        close(0)
+    return collections.Counter(merged)
+
+
 def check_tensorboard(files, differences):
     found = files.ask("tensorboard", files.convert("kineto", "host_1.1700000000000.pt.trace.json.gz", "--compress"))
     kernels = {row for row in files.work() if not row[0].startswith("Mem")}
     differences.compare("kernels", {(name, count, round(us)) for name, count, us in kernels},
                         {(name, count, round(us)) for name, count, us in found["kernels"]})
-    operators = collections.Counter(row["name"] for row in files.top("op")["rows"] for _ in range(row["calls"])
-                                    if not row["name"].startswith("("))
+    # Those that began before the window are in the file, too.
+    names = {row["name"] for row in files.top("op")["rows"]}
+    operators = collections.Counter(name for *_, name in files.rows["slice"] if name in names) - merged_by_tensorboard(files)
     differences.compare("operators", operators.items(), [tuple(row) for row in found["operators"]])
     views = {"Overview", "Operator", "Trace"} | ({"Kernel"} if kernels else set())
     differences.compare("views", views, set(found["views"]) - {"Memory"})
