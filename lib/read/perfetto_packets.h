@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "read/perfetto_file.h"
 #include "base/wire_reader.h"
+#include "read/perfetto_file.h"
 
 namespace pitot::read {
 

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "read/byte_source.h"
 #include "base/wire_reader.h"
+#include "read/byte_source.h"
 
 namespace pitot::read {
 

@@ -198,7 +198,7 @@ void PrintGpu(const Trace& trace) {
                 counter.device == kNone ? "" : DeviceName(trace, counter.device).c_str(),
                 Text(trace.strings[counter.unit]).c_str());
   }
-  static const char* const depths[] = {"scopes", "graphs", "kernels", "operators"};
+  static const char* const depths[] = {"scopes", "graphs", "kernels", "ops"};
   for (const DepthRow& row : trace.depths)
     std::printf("recording\trecorded depth\t%" PRId64 "\t%" PRId64 "\t%s\n", row.begin_ns, row.end_ns - row.begin_ns,
                 depths[static_cast<int>(row.depth)]);
