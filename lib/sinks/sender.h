@@ -28,7 +28,7 @@ class Sender {
   // Starts the thread, which keeps `sender` alive. Throws bad_alloc and system_error.
   static Status Start(const std::shared_ptr<Sender>& sender);
 
-  // Takes a message, or drops it. Takes no lock: an idle thread that holds one would block others.
+  // Takes a message, or drops it. Takes no lock: held by an idle thread, one would block others.
   void Put(const void* data, uint64_t size) noexcept;
   Status Flush(uint32_t timeout_ms) noexcept PITOT_EXCLUDES(mutex_);
   void Stop(uint32_t timeout_ms) noexcept PITOT_EXCLUDES(mutex_, stop_mutex_);
