@@ -142,6 +142,55 @@ bool TraceBuilder::AddEvent(uint32_t thread, uint32_t site, Span span, const std
   return true;
 }
 
+void TraceBuilder::EndEvent(uint32_t row, int64_t end_ns) {
+  Span span = {trace_.events.begin_ns[row], end_ns - trace_.events.begin_ns[row]};
+  if (TakeTime(&span)) trace_.events.duration_ns[row] = span.duration_ns;
+}
+
+void TraceBuilder::AddArgs(uint32_t row, const std::vector<ChromeValue>& args) {
+  const uint32_t from = trace_.events.site[row], first = trace_.events.args[row];
+  const size_t count = trace_.sites[from].arg_names.size();
+  std::vector<ChromeValue> all;
+  for (size_t i = 0; i < count; ++i) {
+    const ArgType type = trace_.sites[from].arg_types[i];
+    // A text of the type.
+    const std::string_view text = type == ArgType::kBool ? "true" : type == ArgType::kInt ? "0" : "0.5";
+    all.push_back({trace_.strings[trace_.sites[from].arg_names[i]], text, type == ArgType::kString});
+  }
+  all.insert(all.end(), args.begin(), args.end());
+  const uint32_t to = Site(trace_.sites[from].kind, trace_.strings[trace_.sites[from].name], all);
+  trace_.events.site[row] = to;
+  trace_.events.args[row] = static_cast<uint32_t>(trace_.arg_values.size());
+  for (size_t i = 0; i < trace_.sites[to].arg_types.size(); ++i) {
+    const model::ArgValue value =
+        i < count ? trace_.arg_values[first + i] : Value(trace_.sites[to].arg_types[i], all[i]);
+    trace_.arg_values.push_back(value);
+  }
+}
+
+void TraceBuilder::MakeCalls(const std::vector<std::pair<uint32_t, int64_t>>& events) {
+  if (events.empty()) return;
+  model::EventColumns& from = trace_.events;
+  model::CallColumns& calls = trace_.calls;
+  auto next = events.begin();
+  uint32_t kept = next->first;
+  for (uint32_t row = kept; row < from.size(); ++row) {
+    if (next != events.end() && next->first == row) {
+      calls.begin_ns.push_back(from.begin_ns[row]);
+      calls.duration_ns.push_back(from.duration_ns[row]);
+      calls.thread.push_back(from.thread[row]);
+      calls.name.push_back(trace_.sites[from.site[row]].name);
+      call_correlations_.push_back((next++)->second);
+      continue;
+    }
+    const auto move = [&](auto&... columns) { ((columns[kept] = columns[row]), ...); };
+    move(from.begin_ns, from.duration_ns, from.site, from.thread, from.args);
+    ++kept;
+  }
+  const auto cut = [&](auto&... columns) { (columns.resize(kept), ...); };
+  cut(from.begin_ns, from.duration_ns, from.site, from.thread, from.args);
+}
+
 bool TraceBuilder::AddRequest(std::string_view route, std::string_view id, const Async& whole,
                               const std::vector<Async>& parts) {
   Span span = whole.span;
@@ -197,12 +246,28 @@ bool TraceBuilder::AddGpu(Span span, const Work& work) {
 }
 
 bool TraceBuilder::AddSample(int64_t process, std::string_view counter, int64_t at_ns, double value) {
+  const auto [found, is_new] = counters_.try_emplace({process, std::string(counter)}, 0);
+  if (is_new) {
+    found->second = NewCounter();
+    NameCounter(found->second, process, counter);
+  }
+  return AddSample(found->second, at_ns, value);
+}
+
+uint32_t TraceBuilder::NewCounter() {
+  trace_.counters.push_back({kNone, 0, 0});
+  counter_names_.emplace_back();
+  return static_cast<uint32_t>(trace_.counters.size() - 1);
+}
+
+bool TraceBuilder::AddSample(uint32_t counter, int64_t at_ns, double value) {
   if (!IsInRange(at_ns) || !std::isfinite(value)) return false;
-  const auto [found, is_new] =
-      counters_.try_emplace({process, std::string(counter)}, static_cast<uint32_t>(trace_.counters.size()));
-  if (is_new) trace_.counters.push_back({kNone, Intern(counter), 0});
-  samples_.push_back({found->second, at_ns, value});
+  samples_.push_back({counter, at_ns, value});
   return true;
+}
+
+void TraceBuilder::NameCounter(uint32_t counter, int64_t process, std::string_view name) {
+  counter_names_[counter] = {process, std::string(name)};
 }
 
 uint32_t TraceBuilder::Device(std::string_view key, std::string_view name) {
@@ -393,9 +458,13 @@ void TraceBuilder::NameThreads() {
 
 // The same for counters.
 void TraceBuilder::NameCounters() {
-  if (counters_.empty() || counters_.begin()->first.first == counters_.rbegin()->first.first) return;
-  for (const auto& [key, row] : counters_)
-    trace_.counters[row].name = Intern(ProcessName(key.first) + ": " + key.second);
+  const bool have_one_process = std::all_of(counter_names_.begin(), counter_names_.end(), [&](const auto& counter) {
+    return counter.first == counter_names_[0].first;
+  });
+  for (uint32_t row = 0; row < trace_.counters.size(); ++row) {
+    const auto& [process, name] = counter_names_[row];
+    trace_.counters[row].name = Intern(have_one_process ? name : ProcessName(process) + ": " + name);
+  }
 }
 
 std::string TraceBuilder::ProcessName(int64_t process) const {
