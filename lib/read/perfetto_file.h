@@ -31,12 +31,11 @@ struct PerfettoTrack {
 // A TrackEvent. Views are valid until the next packet.
 struct PerfettoEvent {
   enum Type : uint8_t { kUnspecified = 0, kBegin = 1, kEnd = 2, kInstant = 3, kCounter = 4 };
-  uint32_t sequence = 0;
   uint64_t default_track = 0;  // of its sequence
   int64_t at_ns = 0;
   uint64_t type = kUnspecified;
   uint64_t track = 0;
-  std::string_view name, category;
+  std::string_view name;
   std::vector<ChromeValue> args;
   std::vector<uint64_t> flows;
   std::vector<uint64_t> submitted;  // the GPU work that it caused, by its ids

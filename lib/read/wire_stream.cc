@@ -18,8 +18,7 @@ constexpr size_t kStepBytes = 256 << 10;
 
 }  // namespace
 
-size_t WireStream::Fill(size_t count) {
-  if (have_ - at_ >= count) return count;
+size_t WireStream::ReadMore(size_t count) {
   std::memmove(buffer_.data(), buffer_.data() + at_, have_ - at_);
   base_ += at_;
   have_ -= at_;
