@@ -5,7 +5,6 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -28,7 +27,7 @@ class ForeignTarget final : public PerfettoTarget {
   explicit ForeignTarget(model::Trace* trace) : builder_(trace), slices_(&builder_, trace) {}
 
   void TakeTrack(const PerfettoTrack& track) override {
-    Track& of = TrackOf(track.uuid);
+    Track& of = tracks_[track.uuid];
     of.parent = track.parent;
     if (!track.name.empty()) of.name = track.name;
     if (track.has_process || track.has_thread) {
@@ -155,28 +154,18 @@ class ForeignTarget final : public PerfettoTarget {
     uint32_t site;  // kNone: idle
   };
 
-  Track& TrackOf(uint64_t uuid) {
-    if (last_track_ == nullptr || last_uuid_ != uuid) last_track_ = &tracks_[uuid];
-    last_uuid_ = uuid;
-    return *last_track_;
-  }
-  const Track* Find(uint64_t uuid) const {
-    const auto found = tracks_.find(uuid);
-    return found == tracks_.end() ? nullptr : &found->second;
-  }
-
   // The process of a track: its own, or that of the nearest above it.
   int64_t ProcessOf(uint64_t uuid) const {
-    const Track* track = Find(uuid);
+    const Track* track = tracks_.Find(uuid);
     for (int step = 0; step < 32 && track != nullptr; ++step) {
       if (track->has_pid) return track->pid;
-      track = Find(track->parent);
+      track = tracks_.Find(track->parent);
     }
     return kNoProcess;
   }
 
   uint32_t NumberOf(const PerfettoEvent& event) {
-    Track& track = TrackOf(event.track);
+    Track& track = tracks_[event.track];
     if (track.number != model::kNone) return track.number;
     track.number = static_cast<uint32_t>(with_events_.size());
     track.first_event = event.name;
@@ -188,7 +177,7 @@ class ForeignTarget final : public PerfettoTarget {
   std::vector<uint32_t> Threads() {
     std::vector<uint32_t> rows;
     for (const uint64_t uuid : with_events_) {
-      const Track& track = TrackOf(uuid);
+      const Track& track = tracks_[uuid];
       int64_t process = track.pid, thread = track.tid;
       if (!track.is_thread) {
         const std::string key = "track " + std::to_string(uuid);
@@ -225,7 +214,7 @@ class ForeignTarget final : public PerfettoTarget {
   }
 
   void AddSample(uint64_t uuid, int64_t at_ns, double value) {
-    Track& track = TrackOf(uuid);
+    Track& track = tracks_[uuid];
     value *= track.multiplier;
     if (track.is_incremental) value = track.sum += value;
     if (track.counter == model::kNone) {
@@ -238,25 +227,23 @@ class ForeignTarget final : public PerfettoTarget {
   // Counters of one name in one process have the names of the tracks above them, or numbers.
   void NameCounters() {
     const auto key = [&](uint64_t uuid) {
-      const std::string& name = TrackOf(uuid).name;
+      const std::string& name = tracks_[uuid].name;
       return std::pair(ProcessOf(uuid), name.empty() ? "counter" : name);
     };
     std::map<std::pair<int64_t, std::string>, uint64_t> counts, given;
     for (const uint64_t uuid : counters_) ++counts[key(uuid)];
     for (const uint64_t uuid : counters_) {
       auto [process, name] = key(uuid);
-      const Track* const parent = Find(TrackOf(uuid).parent);
+      const Track* const parent = tracks_.Find(tracks_[uuid].parent);
       if (counts[{process, name}] > 1 && parent != nullptr && !parent->name.empty()) name = parent->name + ": " + name;
       if (const uint64_t number = ++given[{process, name}]; number > 1) name += " (" + std::to_string(number) + ")";
-      builder_.NameCounter(TrackOf(uuid).counter, process, name);
+      builder_.NameCounter(tracks_[uuid].counter, process, name);
     }
   }
 
   TraceBuilder builder_;
   PerfettoSlices slices_;
-  std::unordered_map<uint64_t, Track> tracks_;
-  Track* last_track_ = nullptr;
-  uint64_t last_uuid_ = 0;
+  PerfettoTracks<Track> tracks_;
   std::vector<uint64_t> with_events_, counters_;  // tracks
   std::vector<Switch> switches_;
   std::map<std::pair<uint32_t, std::string>, int64_t> queues_;  // of devices

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "pitot/read/trace.h"
@@ -26,6 +27,25 @@ struct PerfettoTrack {
   int64_t sort_index = 0;  // of the thread
   std::string_view process_name, thread_name, unit;
   double multiplier = 1;
+};
+
+// A reader's tracks by their ids. Most events are of the track of the event before.
+template <class Track> class PerfettoTracks {
+ public:
+  Track& operator[](uint64_t uuid) {
+    if (last_ == nullptr || last_uuid_ != uuid) last_ = &tracks_[uuid];
+    last_uuid_ = uuid;
+    return *last_;
+  }
+  const Track* Find(uint64_t uuid) const {
+    const auto found = tracks_.find(uuid);
+    return found == tracks_.end() ? nullptr : &found->second;
+  }
+
+ private:
+  std::unordered_map<uint64_t, Track> tracks_;
+  Track* last_ = nullptr;
+  uint64_t last_uuid_ = 0;
 };
 
 // A TrackEvent. Views are valid until the next packet.

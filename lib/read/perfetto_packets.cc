@@ -502,9 +502,15 @@ void PerfettoPackets::TakeAnnotation(std::string_view message, const std::string
     TakeAnnotation(list[i], path + "." + std::to_string(i), depth + 1, sequence);
 }
 
+void PerfettoPackets::AddExtra(const Extra& extra, const std::vector<uint64_t>& default_tracks) {
+  const std::vector<uint64_t>& of = extra.tracks.empty() ? default_tracks : extra.tracks;
+  for (size_t i = 0; i < std::min(extra.values.size(), of.size()); ++i)
+    event_.extra.push_back({of[i], extra.values[i]});
+}
+
 bool PerfettoPackets::TakeEvent(std::string_view message, int64_t at_ns, const Sequence& sequence) {
   PerfettoEvent& event = event_;
-  made_.clear();
+  if (!made_.empty()) made_.clear();
   event.default_track = event.track = sequence.default_track;
   event.at_ns = at_ns;
   event.type = PerfettoEvent::kUnspecified;
@@ -515,8 +521,10 @@ bool PerfettoPackets::TakeEvent(std::string_view message, int64_t at_ns, const S
   event.correlation = 0;
   event.value = 0;
   event.extra.clear();
-  std::vector<double> extra, extra_double;
-  std::vector<uint64_t> tracks, double_tracks;
+  for (Extra* extra : {&extra_, &extra_double_}) {
+    extra->values.clear();
+    extra->tracks.clear();
+  }
   bool has_value = false;
   WireReader reader(message);
   WireField field;
@@ -535,7 +543,7 @@ bool PerfettoPackets::TakeEvent(std::string_view message, int64_t at_ns, const S
         event.track = field.value;
         break;
       case 12:
-        extra.push_back(static_cast<double>(field.Int()));
+        extra_.values.push_back(static_cast<double>(field.Int()));
         break;
       case 23:
         event.name = field.bytes;
@@ -545,17 +553,17 @@ bool PerfettoPackets::TakeEvent(std::string_view message, int64_t at_ns, const S
         has_value = true;
         break;
       case 31:
-        tracks.push_back(field.value);
+        extra_.tracks.push_back(field.value);
         break;
       case 44:
         event.value = field.Double();
         has_value = true;
         break;
       case 45:
-        double_tracks.push_back(field.value);
+        extra_double_.tracks.push_back(field.value);
         break;
       case 46:
-        extra_double.push_back(field.Double());
+        extra_double_.values.push_back(field.Double());
         break;
       case 36:
       case 42:
@@ -579,13 +587,8 @@ bool PerfettoPackets::TakeEvent(std::string_view message, int64_t at_ns, const S
   }
   if (reader.is_damaged()) return false;
   if (event.type == PerfettoEvent::kCounter && !has_value) return false;
-  const auto add_extra = [&](const std::vector<double>& values, const std::vector<uint64_t>& own,
-                             const std::vector<uint64_t>& defaults) {
-    const std::vector<uint64_t>& of = own.empty() ? defaults : own;
-    for (size_t i = 0; i < std::min(values.size(), of.size()); ++i) event.extra.push_back({of[i], values[i]});
-  };
-  add_extra(extra, tracks, sequence.extra_tracks);
-  add_extra(extra_double, double_tracks, sequence.extra_double_tracks);
+  if (!extra_.values.empty()) AddExtra(extra_, sequence.extra_tracks);
+  if (!extra_double_.values.empty()) AddExtra(extra_double_, sequence.extra_double_tracks);
   return target_.TakeEvent(event);
 }
 

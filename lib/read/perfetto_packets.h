@@ -53,6 +53,11 @@ class PerfettoPackets {
     Names gpu_counters;  // descriptors, as written
     std::unordered_map<uint64_t, Kernel> kernels;
   };
+  // Values of other counters in an event, and their tracks.
+  struct Extra {
+    std::vector<double> values;
+    std::vector<uint64_t> tracks;
+  };
   // A clock: what it said, and the trace's clock at that time.
   struct Clock {
     int64_t at = 0, trace_ns = 0, multiplier = 1;
@@ -68,6 +73,7 @@ class PerfettoPackets {
   void TakeInterned(std::string_view message, Sequence* sequence);
   bool TakeTrack(std::string_view message);
   bool TakeEvent(std::string_view message, int64_t at_ns, const Sequence& sequence);
+  void AddExtra(const Extra& extra, const std::vector<uint64_t>& default_tracks);
   void TakeAnnotation(std::string_view message, const std::string& prefix, int depth, const Sequence& sequence);
   bool TakeFtrace(std::string_view message);
   bool TakeStage(std::string_view message, int64_t at_ns, const Sequence& sequence);
@@ -88,6 +94,7 @@ class PerfettoPackets {
   uint64_t trace_clock_ = 6;
   std::unordered_map<uint64_t, std::string> gpu_counters_;  // by id, of all sequences
   PerfettoEvent event_;
+  Extra extra_, extra_double_;    // of the event
   std::deque<std::string> made_;  // texts of the event
   uint64_t without_state_ = 0, lost_ = 0, untied_ = 0, packed_bytes_ = 0, unpacked_bytes_ = 0;
 };

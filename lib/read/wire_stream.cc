@@ -50,7 +50,7 @@ bool WireStream::Varint(uint64_t* value) {
 
 bool WireStream::Next(WireField* field) {
   if (has_ended_) return false;
-  Skip(std::exchange(pending_, 0));
+  if (pending_ != 0) Skip(std::exchange(pending_, 0));
   if (has_ended_ || at() >= ends_.back()) return false;
   if (Fill(1) == 0) {
     has_ended_ = true;
