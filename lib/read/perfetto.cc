@@ -181,10 +181,11 @@ class ForeignTarget final : public PerfettoTarget {
       int64_t process = track.pid, thread = track.tid;
       if (!track.is_thread) {
         const std::string key = "track " + std::to_string(uuid);
-        const std::string_view other = track.has_pid ? "(process)" : track.first_event;
+        std::string name = track.name;
+        if (name.empty()) name = track.has_pid ? "(process)" : track.first_event;
         process = ProcessOf(uuid);
         thread = builder_.Number({"", key, true});
-        builder_.NameThread(process, thread, track.name.empty() ? other : track.name);
+        builder_.NameThread(process, thread, name);
       }
       rows.push_back(builder_.Thread(process, thread));
     }
