@@ -124,21 +124,22 @@ model::ArgValue TraceBuilder::Value(ArgType type, const ChromeValue& arg) {
   }
 }
 
+uint32_t TraceBuilder::AddValues(uint32_t site, const std::vector<ChromeValue>& args) {
+  const std::vector<ArgType>& types = trace_.sites[site].arg_types;
+  if (types.empty()) return kNone;
+  const auto first = static_cast<uint32_t>(trace_.arg_values.size());
+  for (size_t i = 0; i < types.size(); ++i) trace_.arg_values.push_back(i < args.size() ? Value(types[i], args[i]) : 0);
+  return first;
+}
+
 bool TraceBuilder::AddEvent(uint32_t thread, uint32_t site, Span span, const std::vector<ChromeValue>& args) {
   if (!TakeTime(&span)) return false;
-  const std::vector<ArgType>& types = trace_.sites[site].arg_types;
-  uint32_t first = kNone;
-  if (!types.empty()) {
-    first = static_cast<uint32_t>(trace_.arg_values.size());
-    for (size_t i = 0; i < types.size(); ++i)
-      trace_.arg_values.push_back(i < args.size() ? Value(types[i], args[i]) : 0);
-  }
   model::EventColumns& events = trace_.events;
   events.begin_ns.push_back(span.begin_ns);
   events.duration_ns.push_back(span.duration_ns);
   events.site.push_back(site);
   events.thread.push_back(thread);
-  events.args.push_back(first);
+  events.args.push_back(AddValues(site, args));
   return true;
 }
 
@@ -148,24 +149,20 @@ void TraceBuilder::EndEvent(uint32_t row, int64_t end_ns) {
 }
 
 void TraceBuilder::AddArgs(uint32_t row, const std::vector<ChromeValue>& args) {
-  const uint32_t from = trace_.events.site[row], first = trace_.events.args[row];
-  const size_t count = trace_.sites[from].arg_names.size();
+  model::EventColumns& events = trace_.events;
+  const model::SiteRow from = trace_.sites[events.site[row]];
+  const size_t count = from.arg_names.size();
   std::vector<ChromeValue> all;
   for (size_t i = 0; i < count; ++i) {
-    const ArgType type = trace_.sites[from].arg_types[i];
-    // A text of the type.
-    const std::string_view text = type == ArgType::kBool ? "true" : type == ArgType::kInt ? "0" : "0.5";
-    all.push_back({trace_.strings[trace_.sites[from].arg_names[i]], text, type == ArgType::kString});
+    const ArgType type = from.arg_types[i];
+    const std::string_view any = type == ArgType::kBool ? "true" : type == ArgType::kInt ? "0" : "0.5";
+    all.push_back({trace_.strings[from.arg_names[i]], any, type == ArgType::kString});
   }
   all.insert(all.end(), args.begin(), args.end());
-  const uint32_t to = Site(trace_.sites[from].kind, trace_.strings[trace_.sites[from].name], all);
-  trace_.events.site[row] = to;
-  trace_.events.args[row] = static_cast<uint32_t>(trace_.arg_values.size());
-  for (size_t i = 0; i < trace_.sites[to].arg_types.size(); ++i) {
-    const model::ArgValue value =
-        i < count ? trace_.arg_values[first + i] : Value(trace_.sites[to].arg_types[i], all[i]);
-    trace_.arg_values.push_back(value);
-  }
+  events.site[row] = Site(from.kind, trace_.strings[from.name], all);
+  const uint32_t first = AddValues(events.site[row], all);
+  if (count != 0) std::copy_n(trace_.arg_values.begin() + events.args[row], count, trace_.arg_values.begin() + first);
+  events.args[row] = first;
 }
 
 void TraceBuilder::MakeCalls(const std::vector<std::pair<uint32_t, int64_t>>& events) {

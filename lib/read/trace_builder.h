@@ -99,6 +99,7 @@ class TraceBuilder {
 
   bool TakeTime(Span* span);
   model::ArgValue Value(ArgType type, const ChromeValue& arg);
+  uint32_t AddValues(uint32_t site, const std::vector<ChromeValue>& args);  // the first's row
   void FindWindow();
   void CloseLongSpans();
   void OrderEvents();

@@ -365,6 +365,17 @@ TEST_CASE("two writers' packets on one Perfetto track make the same slices in an
   }
 }
 
+TEST_CASE("Perfetto slices that begin and end at one time are in the order of the file", "[perfetto]") {
+  Packets packets;
+  packets.Thread(7, 42, 43, "worker").State(1);
+  packets.Begin(100, 1).End(200).Begin(200, 2).End(200).Begin(200, 1).Begin(200, 2).End(300).End(400);
+
+  const Read read = Parse(packets.Text());
+
+  CHECK(read.Events() == "decode 100+100, decode 200+200, resize 200+100, resize 200+0");
+  CHECK(read.report.problems.empty());
+}
+
 TEST_CASE("Perfetto's switches of a CPU may be in any order", "[perfetto]") {
   Packets packets;
   packets.State(1);
