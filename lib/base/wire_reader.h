@@ -28,20 +28,28 @@ struct WireField {
   }
 };
 
-// Reads a varint and moves `at` behind it. False if it does not end before `end`, or is longer than 10 bytes.
-inline bool TakeVarint(const char** at, const char* end, uint64_t* value) {
-  uint64_t result = 0;
-  const char* byte = *at;
-  for (unsigned shift = 0; byte != end && shift < 70; shift += 7) {
-    const auto bits = static_cast<unsigned char>(*byte++);
-    if (shift < 64) result |= uint64_t{bits & 0x7fu} << shift;
-    if (bits < 0x80) {
-      *at = byte;
-      *value = result;
-      return true;
-    }
+// A varint and the byte after it; null if it does not end before `end`, or is longer than 10 bytes.
+struct Varint {
+  const char* next;
+  uint64_t value;
+};
+inline Varint ReadVarint(const char* at, const char* end) {
+  uint64_t value = 0;
+  for (unsigned shift = 0; at != end && shift < 70; shift += 7) {
+    const auto bits = static_cast<unsigned char>(*at++);
+    if (shift < 64) value |= uint64_t{bits & 0x7fu} << shift;
+    if (bits < 0x80) return {at, value};
   }
-  return false;
+  return {nullptr, 0};
+}
+
+// Reads a varint and moves `at` behind it. False if there is none.
+inline bool TakeVarint(const char** at, const char* end, uint64_t* value) {
+  const Varint varint = ReadVarint(*at, end);
+  if (varint.next == nullptr) return false;
+  *at = varint.next;
+  *value = varint.value;
+  return true;
 }
 
 // The number and type of a tag. False for field 0 and for the types of groups.
@@ -60,32 +68,29 @@ class WireReader {
 
   // False at the end of the message, or where it is damaged.
   bool Next(WireField* field) {
-    uint64_t tag = 0;
     if (at_ == end_) return false;
-    if (!TakeVarint(&at_, end_, &tag) || !SplitTag(tag, field)) return Fail();
-    switch (field->type) {
-      case WireType::kVarint:
-        return TakeVarint(&at_, end_, &field->value) || Fail();
-      case WireType::kFixed64:
-        return TakeFixed(8, field);
-      case WireType::kFixed32:
-        return TakeFixed(4, field);
-      case WireType::kBytes:
-        if (!TakeVarint(&at_, end_, &field->value) || field->value > static_cast<size_t>(end_ - at_)) return Fail();
-        field->bytes = {at_, static_cast<size_t>(field->value)};
-        at_ += field->value;
-        return true;
-    }
-    return Fail();
+    const Varint tag = ReadVarint(at_, end_);
+    if (tag.next == nullptr || !SplitTag(tag.value, field)) return Fail();
+    if (field->type == WireType::kFixed64) return TakeFixed(tag.next, 8, field);
+    if (field->type == WireType::kFixed32) return TakeFixed(tag.next, 4, field);
+    const Varint varint = ReadVarint(tag.next, end_);
+    if (varint.next == nullptr) return Fail();
+    field->value = varint.value;
+    at_ = varint.next;
+    if (field->type == WireType::kVarint) return true;
+    if (varint.value > static_cast<size_t>(end_ - at_)) return Fail();
+    field->bytes = {at_, static_cast<size_t>(varint.value)};
+    at_ += varint.value;
+    return true;
   }
   bool is_damaged() const { return is_damaged_; }
 
  private:
-  bool TakeFixed(size_t size, WireField* field) {
-    if (static_cast<size_t>(end_ - at_) < size) return Fail();
+  bool TakeFixed(const char* at, size_t size, WireField* field) {
+    if (static_cast<size_t>(end_ - at) < size) return Fail();
     field->value = 0;
-    for (size_t i = 0; i < size; ++i) field->value |= uint64_t{static_cast<unsigned char>(at_[i])} << (8 * i);
-    at_ += size;
+    for (size_t i = 0; i < size; ++i) field->value |= uint64_t{static_cast<unsigned char>(at[i])} << (8 * i);
+    at_ = at + size;
     return true;
   }
   bool Fail() {

@@ -2,6 +2,7 @@
 #include "read/decimal.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace pitot::read {
 namespace {
@@ -86,6 +87,10 @@ class NumberText {
 }  // namespace
 
 std::optional<int64_t> ParseDecimal(std::string_view text, int scale) {
+  const char* const end = text.data() + text.size();
+  int64_t whole = 0;
+  const auto [at, error] = std::from_chars(text.data(), end, whole);
+  if (scale == 0 && error == std::errc() && at == end) return whole;
   NumberText number(text);
   number.Unquote();
   const bool is_negative = number.TakeMinus();

@@ -181,7 +181,7 @@ void OwnRows::AddWait(uint32_t thread, int64_t begin_ns, int64_t duration_ns, ui
 
 void OwnRows::AddCall(const Call& call) {
   model::CallColumns& calls = trace_.calls;
-  if (call.id != 0) calls_.try_emplace(call.id, calls.size());
+  if (call.id != 0) calls_.emplace_back(call.id, calls.size());
   calls.begin_ns.push_back(call.begin_ns);
   calls.duration_ns.push_back(call.duration_ns);
   calls.thread.push_back(call.thread);
@@ -203,7 +203,7 @@ void OwnRows::AddWork(const Work& work) {
   gpu.graph.push_back(work.graph);
   gpu.node.push_back(work.node);
   gpu.scope_path.push_back(Intern(work.scope_path));
-  gpu_calls_.push_back(work.call);
+  if (work.call != 0) of_calls_.emplace_back(work.call, gpu.size() - 1);
   if (!work.has_shape) return gpu.shape.push_back(kNone);
   const std::string key(reinterpret_cast<const char*>(&work.shape), sizeof work.shape);
   const auto [found, is_new] = shapes_.try_emplace(key, static_cast<uint32_t>(trace_.shapes.size()));
@@ -230,11 +230,20 @@ void OwnRows::DropUnknown() {
   RemoveRows(&trace_.tokens, [&](auto& row) { return move(requests, &row.request); });
 }
 
-Status OwnRows::Finish(bool is_damaged) {
-  for (const uint64_t call : gpu_calls_) {
-    const auto found = call == 0 ? calls_.end() : calls_.find(call);
-    trace_.gpu.call.push_back(found == calls_.end() ? kNone : found->second);
+// The call of each GPU work: the first with its id.
+void OwnRows::FindCalls() {
+  std::sort(calls_.begin(), calls_.end());
+  std::sort(of_calls_.begin(), of_calls_.end());
+  trace_.gpu.call.assign(trace_.gpu.size(), kNone);
+  auto call = calls_.begin();
+  for (const auto& [id, row] : of_calls_) {
+    while (call != calls_.end() && call->first < id) ++call;
+    if (call != calls_.end() && call->first == id) trace_.gpu.call[row] = call->second;
   }
+}
+
+Status OwnRows::Finish(bool is_damaged) {
+  FindCalls();
   DropUnknown();
   SortRows(&trace_);
   // Open rows last until the window's end.

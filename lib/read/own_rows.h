@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "pitot/model/trace.h"
@@ -57,7 +58,7 @@ class OwnRows {
   };
   void AddCall(const Call& call);
   // Another id of the call added last.
-  void NameCall(uint64_t id) { calls_.try_emplace(id, trace_.calls.size() - 1); }
+  void NameCall(uint64_t id) { calls_.emplace_back(id, trace_.calls.size() - 1); }
   // The duration of a row that began at `begin_ns` and ends here; 0 if the end is not after it.
   int64_t Ended(int64_t begin_ns, int64_t end_ns);
   struct Work {
@@ -82,12 +83,13 @@ class OwnRows {
  private:
   model::ArgValue Value(ArgType type, const ChromeValue& arg);
   void DropUnknown();
+  void FindCalls();
 
   model::Trace& trace_;
   std::unordered_map<std::string, uint32_t> sites_;
   std::unordered_map<std::string, uint32_t> shapes_;
-  std::unordered_map<uint64_t, uint32_t> calls_;  // by id
-  std::vector<uint64_t> gpu_calls_;
+  std::vector<std::pair<uint64_t, uint32_t>> calls_;     // ids and rows
+  std::vector<std::pair<uint64_t, uint32_t>> of_calls_;  // ids of calls and rows of their GPU work
   int64_t total_ns_ = 0;
   uint64_t times_out_of_range_ = 0;
 };

@@ -3,16 +3,16 @@
 // Perfetto's traces (.pftrace), and those of `pitot convert --to perfetto`.
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/columns.h"
 #include "read/formats.h"
 #include "read/perfetto_file.h"
 #include "read/perfetto_own.h"
+#include "read/perfetto_slices.h"
 #include "read/trace_builder.h"
 
 namespace pitot::read {
@@ -20,10 +20,11 @@ namespace {
 
 constexpr int64_t kNoProcess = 0;
 
-// Slices become scopes of their track: a thread's, or one of its own for any other track.
+// Slices become scopes of their track: a thread's, or one of its own for any other track. Tracks may be described after
+// their events.
 class ForeignTarget final : public PerfettoTarget {
  public:
-  explicit ForeignTarget(model::Trace* trace) : builder_(trace) {}
+  explicit ForeignTarget(model::Trace* trace) : builder_(trace), slices_(&builder_, trace) {}
 
   void TakeTrack(const PerfettoTrack& track) override {
     Track& of = tracks_[track.uuid];
@@ -46,19 +47,18 @@ class ForeignTarget final : public PerfettoTarget {
   }
 
   bool TakeEvent(const PerfettoEvent& event) override {
-    Track& track = tracks_[event.track];
     arrows_ += event.flows.size();
     for (const PerfettoEvent::Extra& extra : event.extra) AddSample(extra.track, event.at_ns, extra.value);
     switch (event.type) {
       case PerfettoEvent::kBegin:
-        Begin(event, &track);
+        slices_.Begin(NumberOf(event), event);
         return true;
       case PerfettoEvent::kEnd:
-        End(event, &track);
+        slices_.End(NumberOf(event), event);
         return true;
       case PerfettoEvent::kInstant:
-        builder_.AddEvent(RowOf(event, &track), builder_.Site(SiteKind::kInstant, event.name, event.args),
-                          {event.at_ns, 0}, event.args);
+        builder_.AddEvent(NumberOf(event), builder_.Site(SiteKind::kInstant, event.name, event.args), {event.at_ns, 0},
+                          event.args);
         return true;
       case PerfettoEvent::kCounter:
         AddSample(event.track, event.at_ns, event.value);
@@ -69,19 +69,11 @@ class ForeignTarget final : public PerfettoTarget {
   }
 
   void TakeSwitch(const PerfettoSwitch& change) override {
-    Running& running = running_[change.cpu];
-    const ChromeValue cpus = {"", "CPUs", true};
-    const int64_t process = builder_.Number(cpus);
-    if (running.tid != 0 && change.at_ns >= running.since_ns) {
-      builder_.AddEvent(builder_.Thread(process, change.cpu), builder_.Site(SiteKind::kScope, running.name),
-                        {running.since_ns, change.at_ns - running.since_ns});
-    } else if (running.name.empty()) {
-      builder_.NameProcess(process, "CPUs");
-      builder_.NameThread(process, change.cpu, "CPU " + std::to_string(change.cpu));
-    }
-    running = {std::string(change.next_name) + " (" + std::to_string(change.next_tid) + ")", change.at_ns,
-               change.next_tid};
-    ++switches_;
+    uint32_t site = model::kNone;
+    if (change.next_tid != 0)
+      site =
+          builder_.Site(SiteKind::kScope, std::string(change.next_name) + " (" + std::to_string(change.next_tid) + ")");
+    switches_.push_back({change.at_ns, change.cpu, site});
   }
 
   void TakeStage(const PerfettoStage& stage) override {
@@ -125,163 +117,138 @@ class ForeignTarget final : public PerfettoTarget {
   void Skip() override { ++unused_; }
 
   void Finish(const PerfettoClocks& clocks, TraceReport* report) {
-    for (auto& [uuid, track] : tracks_) {
-      for (const Open& open : track.open) Add(open, kOpenEnd);
-    }
+    slices_.Finish(Threads());
+    AddSwitches();
+    NameCounters();
     if (clocks.realtime_ns != 0) builder_.SetUnixOffset(clocks.realtime_ns - clocks.trace_ns);
     builder_.Finish(!report->complete);
     report->counts = {{"unused", unused_},
                       {"arrows", arrows_},
-                      {"ends_without_begin", ends_},
-                      {"switches", switches_},
+                      {"ends_without_begin", slices_.ends_without_begin()},
+                      {"switches", switches_.size()},
                       {"gpu", gpu_}};
     builder_.ReportTimes(report);
     if (clocks.realtime_ns == 0) report->lacks.push_back("the date");
     if (gpu_ == 0) report->lacks.push_back("GPU work (the file has no stages of a GPU)");
-    if (ends_ != 0)
-      AddProblem(base::Plural(ends_, "end") +
-                     " of slices had no begin before them: packets of a track are not in the " +
-                     "order of time, or its begin was lost",
+    if (slices_.ends_without_begin() != 0)
+      AddProblem(base::Plural(slices_.ends_without_begin(), "end") + " of slices had no begin before them: it was lost",
                  report);
-    if (too_deep_ != 0) AddProblem(base::Plural(too_deep_, "slice") + " below 512 others were left out", report);
-    if (args_left_out_ != 0)
-      AddProblem(base::Plural(args_left_out_, "argument") + " of open slices were left out: they are too long", report);
-    if (backwards_ != 0)
-      AddProblem(base::Plural(backwards_, "slice") +
-                     " ended before its begin: packets of a track are not in the order of time",
+    if (slices_.args_left_out() != 0)
+      AddProblem(base::Plural(slices_.args_left_out(), "argument") + " of ends were left out: they are too long",
                  report);
   }
 
  private:
-  static constexpr int64_t kOpenEnd = INT64_MIN;
-
-  // A slice that has not ended.
-  struct Open {
-    std::string name;  // as its end may name it
-    uint32_t thread = 0, site = 0;
-    int64_t begin_ns = 0;
-    uint64_t call = 0;   // the GPU work that it caused
-    uint64_t bytes = 0;  // of the arguments
-    std::vector<std::pair<std::string, bool>> args;
-    std::vector<std::string> keys;
-  };
   struct Track {
     uint64_t parent = 0;
-    std::string name;
+    std::string name, first_event;
     bool has_pid = false, is_thread = false, is_incremental = false;
     int64_t pid = 0, tid = 0;
     double multiplier = 1, sum = 0;
-    uint32_t row = model::kNone;
-    std::vector<Open> open;
-    uint64_t too_deep = 0;  // slices left out, by depth
+    uint32_t number = model::kNone;   // among those with events
+    uint32_t counter = model::kNone;  // row
   };
-  struct Running {
-    std::string name;
-    int64_t since_ns = 0, tid = 0;
+  struct Switch {
+    int64_t at_ns;
+    uint32_t cpu;
+    uint32_t site;  // kNone: idle
   };
 
   // The process of a track: its own, or that of the nearest above it.
   int64_t ProcessOf(uint64_t uuid) const {
-    for (int step = 0; step < 32; ++step) {
-      const auto found = tracks_.find(uuid);
-      if (found == tracks_.end()) break;
-      if (found->second.has_pid) return found->second.pid;
-      uuid = found->second.parent;
+    const Track* track = tracks_.Find(uuid);
+    for (int step = 0; step < 32 && track != nullptr; ++step) {
+      if (track->has_pid) return track->pid;
+      track = tracks_.Find(track->parent);
     }
     return kNoProcess;
   }
 
-  uint32_t RowOf(const PerfettoEvent& event, Track* track) {
-    if (track->row != model::kNone) return track->row;
-    if (track->is_thread) return track->row = builder_.Thread(track->pid, track->tid);
-    const std::string key = "track " + std::to_string(event.track);
-    const ChromeValue id = {"", key, true};
-    const int64_t process = ProcessOf(event.track), thread = builder_.Number(id);
-    std::string name = track->name;
-    if (name.empty()) name = track->has_pid ? "(process)" : std::string(event.name);
-    builder_.NameThread(process, thread, name);
-    return track->row = builder_.Thread(process, thread);
+  uint32_t NumberOf(const PerfettoEvent& event) {
+    Track& track = tracks_[event.track];
+    if (track.number != model::kNone) return track.number;
+    track.number = static_cast<uint32_t>(with_events_.size());
+    track.first_event = event.name;
+    with_events_.push_back(event.track);
+    return track.number;
   }
 
-  void Begin(const PerfettoEvent& event, Track* track) {
-    Open open;
-    open.name = event.name;
-    open.thread = RowOf(event, track);
-    open.begin_ns = event.at_ns;
-    if (!event.submitted.empty()) open.call = event.submitted[0];
-    AddArgs(event, &open);
-    constexpr size_t kMostOpen = 512;  // as Perfetto's own limit
-    if (track->open.size() < kMostOpen) return track->open.push_back(std::move(open));
-    open_bytes_ -= open.bytes;
-    ++track->too_deep;
-    ++too_deep_;
-  }
-  // Texts of names may be long, and each open slice has copies of them.
-  void AddArgs(const PerfettoEvent& event, Open* open) {
-    constexpr uint64_t kMostOpenBytes = 64 << 20;
-    for (const ChromeValue& arg : event.args) {
-      const uint64_t bytes = arg.key.size() + arg.text.size();
-      if (open_bytes_ + bytes > kMostOpenBytes) {
-        ++args_left_out_;
-        continue;
+  // The row of each track with events.
+  std::vector<uint32_t> Threads() {
+    std::vector<uint32_t> rows;
+    for (const uint64_t uuid : with_events_) {
+      const Track& track = tracks_[uuid];
+      int64_t process = track.pid, thread = track.tid;
+      if (!track.is_thread) {
+        const std::string key = "track " + std::to_string(uuid);
+        std::string name = track.name;
+        if (name.empty()) name = track.has_pid ? "(process)" : track.first_event;
+        process = ProcessOf(uuid);
+        thread = builder_.Number({"", key, true});
+        builder_.NameThread(process, thread, name);
       }
-      open->bytes += bytes;
-      open_bytes_ += bytes;
-      open->keys.emplace_back(arg.key);
-      open->args.emplace_back(arg.text, arg.is_text);
+      rows.push_back(builder_.Thread(process, thread));
     }
+    return rows;
   }
 
-  // Ends the innermost slice of that name. Those inside it have ended with it.
-  void End(const PerfettoEvent& event, Track* track) {
-    if (track->too_deep > 0) {
-      --track->too_deep;
-      return;
+  // What ran on each CPU until the next switch.
+  void AddSwitches() {
+    if (switches_.empty()) return;
+    std::stable_sort(switches_.begin(), switches_.end(), [](const Switch& a, const Switch& b) {
+      return std::pair(a.cpu, a.at_ns) < std::pair(b.cpu, b.at_ns);
+    });
+    const int64_t process = builder_.Number({"", "CPUs", true});
+    builder_.NameProcess(process, "CPUs");
+    uint32_t thread = model::kNone;
+    for (size_t i = 0; i + 1 < switches_.size(); ++i) {
+      const Switch &from = switches_[i], &to = switches_[i + 1];
+      if (i == 0 || switches_[i - 1].cpu != from.cpu) {
+        builder_.NameThread(process, from.cpu, "CPU " + std::to_string(from.cpu));
+        thread = builder_.Thread(process, from.cpu);
+      }
+      int64_t duration_ns = 0;
+      if (from.cpu == to.cpu && from.site != model::kNone &&
+          !__builtin_sub_overflow(to.at_ns, from.at_ns, &duration_ns))
+        builder_.AddEvent(thread, from.site, {from.at_ns, duration_ns});
     }
-    size_t left = track->open.size();
-    while (left > 0 && !event.name.empty() && track->open[left - 1].name != event.name) --left;
-    if (left == 0) {
-      ++ends_;
-      return;
-    }
-    for (; track->open.size() >= left; track->open.pop_back()) {
-      Open& open = track->open.back();
-      if (track->open.size() == left) AddArgs(event, &open);
-      Add(open, event.at_ns);
-      open_bytes_ -= open.bytes;
-    }
-  }
-
-  void Add(const Open& open, int64_t end_ns) {
-    TraceBuilder::Span span = {open.begin_ns, model::kOpen};
-    if (end_ns != kOpenEnd) {
-      backwards_ += end_ns < open.begin_ns;
-      if (__builtin_sub_overflow(end_ns, open.begin_ns, &span.duration_ns)) span.duration_ns = 0;
-    }
-    if (open.call != 0) {
-      builder_.AddCall(open.thread, span, open.name, static_cast<int64_t>(open.call & INT64_MAX));
-      return;
-    }
-    std::vector<ChromeValue> args;
-    for (size_t i = 0; i < open.args.size(); ++i)
-      args.push_back({open.keys[i], open.args[i].first, open.args[i].second});
-    builder_.AddEvent(open.thread, builder_.Site(SiteKind::kScope, open.name, args), span, args);
   }
 
   void AddSample(uint64_t uuid, int64_t at_ns, double value) {
     Track& track = tracks_[uuid];
     value *= track.multiplier;
     if (track.is_incremental) value = track.sum += value;
-    builder_.AddSample(ProcessOf(uuid), track.name.empty() ? "counter" : track.name, at_ns, value);
+    if (track.counter == model::kNone) {
+      track.counter = builder_.NewCounter();
+      counters_.push_back(uuid);
+    }
+    builder_.AddSample(track.counter, at_ns, value);
+  }
+
+  // Counters of one name in one process have the names of the tracks above them, or numbers.
+  void NameCounters() {
+    const auto key = [&](uint64_t uuid) {
+      const std::string& name = tracks_[uuid].name;
+      return std::pair(ProcessOf(uuid), name.empty() ? "counter" : name);
+    };
+    std::map<std::pair<int64_t, std::string>, uint64_t> counts, given;
+    for (const uint64_t uuid : counters_) ++counts[key(uuid)];
+    for (const uint64_t uuid : counters_) {
+      auto [process, name] = key(uuid);
+      const Track* const parent = tracks_.Find(tracks_[uuid].parent);
+      if (counts[{process, name}] > 1 && parent != nullptr && !parent->name.empty()) name = parent->name + ": " + name;
+      if (const uint64_t number = ++given[{process, name}]; number > 1) name += " (" + std::to_string(number) + ")";
+      builder_.NameCounter(tracks_[uuid].counter, process, name);
+    }
   }
 
   TraceBuilder builder_;
-  std::unordered_map<uint64_t, Track> tracks_;
-  std::unordered_map<uint32_t, Running> running_;               // by CPU
+  PerfettoSlices slices_;
+  PerfettoTracks<Track> tracks_;
+  std::vector<uint64_t> with_events_, counters_;  // tracks
+  std::vector<Switch> switches_;
   std::map<std::pair<uint32_t, std::string>, int64_t> queues_;  // of devices
-  uint64_t open_bytes_ = 0;                                     // of arguments of open slices
-  uint64_t unused_ = 0, arrows_ = 0, ends_ = 0, switches_ = 0, gpu_ = 0, backwards_ = 0, too_deep_ = 0,
-           args_left_out_ = 0;
+  uint64_t unused_ = 0, arrows_ = 0, gpu_ = 0;
 };
 
 // Passes the content to one of two readers: Pitot's own traces say so before their first track.

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "pitot/read/trace.h"
@@ -28,15 +29,33 @@ struct PerfettoTrack {
   double multiplier = 1;
 };
 
+// A reader's tracks by their ids. Most events are of the track of the event before.
+template <class Track> class PerfettoTracks {
+ public:
+  Track& operator[](uint64_t uuid) {
+    if (last_ == nullptr || last_uuid_ != uuid) last_ = &tracks_[uuid];
+    last_uuid_ = uuid;
+    return *last_;
+  }
+  const Track* Find(uint64_t uuid) const {
+    const auto found = tracks_.find(uuid);
+    return found == tracks_.end() ? nullptr : &found->second;
+  }
+
+ private:
+  std::unordered_map<uint64_t, Track> tracks_;
+  Track* last_ = nullptr;
+  uint64_t last_uuid_ = 0;
+};
+
 // A TrackEvent. Views are valid until the next packet.
 struct PerfettoEvent {
   enum Type : uint8_t { kUnspecified = 0, kBegin = 1, kEnd = 2, kInstant = 3, kCounter = 4 };
-  uint32_t sequence = 0;
   uint64_t default_track = 0;  // of its sequence
   int64_t at_ns = 0;
   uint64_t type = kUnspecified;
   uint64_t track = 0;
-  std::string_view name, category;
+  std::string_view name;
   std::vector<ChromeValue> args;
   std::vector<uint64_t> flows;
   std::vector<uint64_t> submitted;  // the GPU work that it caused, by its ids

@@ -2,6 +2,7 @@
 #include "read/perfetto_own.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -22,7 +23,11 @@ namespace {
 std::string_view Without(std::string_view text, std::string_view prefix) {
   return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
 }
-uint64_t Id(std::string_view hex) { return std::strtoull(std::string(hex).c_str(), nullptr, 16); }
+uint64_t Id(std::string_view hex) {
+  uint64_t id = 0;
+  std::from_chars(hex.data(), hex.data() + hex.size(), id, 16);
+  return id;
+}
 double RealOf(std::string_view text) {
   const double value = std::strtod(std::string(text).c_str(), nullptr);
   return std::isfinite(value) ? value : 0;
@@ -72,8 +77,7 @@ int64_t OwnPerfettoTarget::NumberOf(const PerfettoEvent& event, std::string_view
 }
 
 const OwnPerfettoTarget::Track* OwnPerfettoTarget::ParentOf(const Track& track) const {
-  const auto found = tracks_.find(track.parent);
-  return found == tracks_.end() ? nullptr : &found->second;
+  return tracks_.Find(track.parent);
 }
 
 uint32_t OwnPerfettoTarget::RequestOf(uint64_t correlation) {
@@ -85,7 +89,7 @@ uint32_t OwnPerfettoTarget::RequestOf(uint64_t correlation) {
 
 uint32_t OwnPerfettoTarget::BatchOf(std::string_view id) {
   if (id.empty()) return kNone;
-  const auto [found, is_new] = batches_.try_emplace(std::string(id), 0);
+  const auto [found, is_new] = batches_.try_emplace(Id(id), 0);
   if (is_new) found->second = rows_.NewBatch();
   return found->second;
 }
@@ -157,8 +161,8 @@ void OwnPerfettoTarget::TakeGpuTrack(const PerfettoTrack& track, Track* of) {
 }
 
 bool OwnPerfettoTarget::TakeEvent(const PerfettoEvent& event) {
-  const Track& home = tracks_[event.default_track];
   Track& track = tracks_[event.track];
+  const Track& home = event.default_track == event.track ? track : tracks_[event.default_track];
   if (event.type == PerfettoEvent::kEnd) return End(event.at_ns, &track), true;
   if (!rows_.TakeTime(event.at_ns, 0)) return true;
   if (event.type == PerfettoEvent::kCounter) return AddSample(event, home, &track), true;
@@ -229,7 +233,8 @@ OwnPerfettoTarget::Open OwnPerfettoTarget::AddOfThread(const PerfettoEvent& even
     if (!is_kind && !is_batch) break;
     (is_kind ? kind : batch_id) = arg.text;
   }
-  std::vector<ChromeValue> args(event.args.begin() + static_cast<ptrdiff_t>(own), event.args.end());
+  std::vector<ChromeValue>& args = args_;
+  args.assign(event.args.begin() + static_cast<ptrdiff_t>(own), event.args.end());
   int64_t duration_ns = event.type == PerfettoEvent::kInstant ? 0 : kOpen;
   Open open = {Table::kEvents, trace_.events.size(), 0};
   if (!args.empty() && args.back().key == "true_duration_ns" && event.type == PerfettoEvent::kBegin) {

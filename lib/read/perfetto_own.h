@@ -82,11 +82,12 @@ class OwnPerfettoTarget final : public PerfettoTarget {
 
   model::Trace& trace_;
   OwnRows rows_;
-  std::unordered_map<uint64_t, Track> tracks_;
+  PerfettoTracks<Track> tracks_;
+  std::vector<ChromeValue> args_;                                 // of an event
   std::unordered_map<int64_t, uint32_t> threads_;                 // by Pitot's number
   std::map<std::pair<uint32_t, std::string>, uint32_t> streams_;  // by device and name
   std::unordered_map<uint64_t, uint32_t> requests_;               // by correlation
-  std::unordered_map<std::string, uint32_t> batches_;
+  std::unordered_map<uint64_t, uint32_t> batches_;                // by id
   std::map<std::tuple<std::string, int64_t, int64_t, int64_t>, size_t> gpu_losses_;
   std::vector<std::pair<std::string, int64_t>> device_facts_;
 };

@@ -4,7 +4,8 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <charconv>
+#include <type_traits>
 
 namespace pitot::read {
 
@@ -49,20 +50,8 @@ constexpr size_t kMostKeyBytes = 1 << 10, kMostValueBytes = 16 << 10;
 constexpr uint64_t kMostUnpackedPart = 64;  // bytes for each packed one of a file, beyond the first 64 MiB
 constexpr int kMostDepth = 8;
 
-// A message of an id and a text: an interned string.
-template <class Names> void Intern(std::string_view message, Names* names) {
-  WireReader reader(message);
-  WireField field;
-  uint64_t iid = 0;
-  std::string_view text;
-  while (reader.Next(&field)) {
-    if (field.Is(1, WireType::kVarint)) iid = field.value;
-    if (field.Is(2, WireType::kBytes)) text = field.bytes;
-  }
-  if (iid != 0) names->try_emplace(iid, text);
-}
-std::string_view NameOf(const std::unordered_map<uint64_t, std::string>& names, uint64_t iid) {
-  const auto found = names.find(iid);
+std::string_view NameOf(const std::unordered_map<uint64_t, std::string>& names, uint64_t id) {
+  const auto found = names.find(id);
   return found == names.end() ? std::string_view() : std::string_view(found->second);
 }
 void TakeDimensions(std::string_view message, uint32_t (&axes)[3]) {
@@ -117,6 +106,37 @@ bool IsPerfetto(std::string_view bytes) {
   return is_known;
 }
 
+void PerfettoPackets::Names::Add(uint64_t id, std::string_view text) {
+  if (id == from_1_.size() + 1 && others_.empty()) {
+    from_1_.emplace_back(text);
+  } else if (id > from_1_.size()) {
+    others_.try_emplace(id, text);
+  }
+}
+
+std::string_view PerfettoPackets::Names::operator[](uint64_t id) const {
+  return id - 1 < from_1_.size() ? std::string_view(from_1_[id - 1]) : NameOf(others_, id);
+}
+
+// A message of an id and a text.
+void PerfettoPackets::Intern(std::string_view message, Names* names) {
+  WireReader reader(message);
+  WireField field;
+  uint64_t id = 0;
+  std::string_view text;
+  while (reader.Next(&field)) {
+    if (field.Is(1, WireType::kVarint)) id = field.value;
+    if (field.Is(2, WireType::kBytes)) text = field.bytes;
+  }
+  if (id != 0) names->Add(id, text);
+}
+
+PerfettoPackets::Sequence& PerfettoPackets::SequenceOf(uint32_t id) {
+  if (last_sequence_ == nullptr || last_sequence_id_ != id) last_sequence_ = &sequences_[id];
+  last_sequence_id_ = id;
+  return *last_sequence_;
+}
+
 bool PerfettoPackets::Take(std::string_view message, bool is_packed) {
   WireReader reader(message);
   WireField field;
@@ -143,7 +163,7 @@ bool PerfettoPackets::Take(std::string_view message, bool is_packed) {
         if (field.value != 0) flags |= kStateCleared;
         break;
       case packet::kDropped:
-        if (field.value != 0) ++lost_, sequences_[sequence_id].has_state = false;
+        if (field.value != 0) ++lost_, SequenceOf(sequence_id).has_state = false;
         break;
       case packet::kInternedData:
         interned = field.bytes;
@@ -169,7 +189,7 @@ bool PerfettoPackets::Take(std::string_view message, bool is_packed) {
     }
   }
   if (reader.is_damaged()) return false;
-  Sequence& sequence = sequences_[sequence_id];
+  Sequence& sequence = SequenceOf(sequence_id);
   if ((flags & kStateCleared) != 0) {
     sequence = Sequence();
     sequence.has_state = true;
@@ -203,7 +223,7 @@ bool PerfettoPackets::Take(std::string_view message, bool is_packed) {
   int64_t at_ns = 0;
   if (clock == 0) clock = sequence.default_clock;
   if (!has_timestamp || !TimeOf(timestamp, clock, sequence_id, &at_ns)) return false;
-  if (kind == packet::kTrackEvent) return TakeEvent(body, sequence_id, at_ns, &sequence);
+  if (kind == packet::kTrackEvent) return TakeEvent(body, at_ns, sequence);
   if (kind == packet::kGpuStage) return TakeStage(body, at_ns, sequence);
   return TakeCounters(body, at_ns, sequence);
 }
@@ -335,9 +355,6 @@ void PerfettoPackets::TakeInterned(std::string_view message, Sequence* sequence)
   while (reader.Next(&field)) {
     if (field.type != WireType::kBytes) continue;
     switch (field.number) {
-      case 1:
-        Intern(field.bytes, &sequence->categories);
-        break;
       case 2:
         Intern(field.bytes, &sequence->event_names);
         break;
@@ -350,21 +367,19 @@ void PerfettoPackets::TakeInterned(std::string_view message, Sequence* sequence)
       case 29:
         Intern(field.bytes, &sequence->texts);
         break;
-      case 23:
       case 47:
+        Intern(field.bytes, &sequence->gpu_counters);
+        break;
       case 1000: {
-        uint64_t iid = 0, pid = 0;
+        uint64_t iid = 0;
         std::string_view second, third;
         WireReader of(field.bytes);
         for (WireField part; of.Next(&part);) {
           if (part.Is(1, WireType::kVarint)) iid = part.value;
-          if (part.Is(2, WireType::kVarint)) pid = part.value;
           if (part.Is(2, WireType::kBytes)) second = part.bytes;
           if (part.Is(3, WireType::kBytes)) third = part.bytes;
         }
-        if (field.number == 23) sequence->contexts[iid] = pid;
-        if (field.number == 47) sequence->gpu_counters[iid] = second;
-        if (field.number == 1000) sequence->kernels[iid] = {std::string(second), std::string(third)};
+        sequence->kernels[iid] = {std::string(second), std::string(third)};
         break;
       }
       default:
@@ -409,17 +424,17 @@ bool PerfettoPackets::TakeTrack(std::string_view message) {
   return true;
 }
 
-std::string_view PerfettoPackets::Digits(const char* format, uint64_t value) {
+// The shortest that is read as the same number.
+template <class T> std::string_view PerfettoPackets::Digits(T value) {
   char digits[32];
-  std::snprintf(digits, sizeof digits, format, static_cast<unsigned long long>(value));
-  return made_.emplace_back(digits);
+  std::string& text = made_.emplace_back(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+  // A number with a fraction stays one.
+  if (std::is_floating_point_v<T> && text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
+  return text;
 }
-std::string_view PerfettoPackets::Digits(double value) {
-  char digits[40];
-  std::snprintf(digits, sizeof digits, "%.17g", value);
-  // So that it stays a number with a fraction.
-  const bool is_whole = std::string_view(digits).find_first_not_of("-0123456789") == std::string_view::npos;
-  return made_.emplace_back(digits + std::string(is_whole ? ".0" : ""));
+std::string_view PerfettoPackets::Pointer(uint64_t value) {
+  char digits[20] = "0x";
+  return made_.emplace_back(digits, std::to_chars(digits + 2, digits + sizeof digits, value, 16).ptr);
 }
 
 // Members of a dictionary or list become arguments "name.member" and "name.0".
@@ -439,7 +454,7 @@ void PerfettoPackets::TakeAnnotation(std::string_view message, const std::string
   while (reader.Next(&field)) {
     switch (field.number) {
       case 1:
-        name = NameOf(sequence.annotation_names, field.value);
+        name = sequence.annotation_names[field.value];
         break;
       case 10:
         name = field.bytes;
@@ -448,10 +463,10 @@ void PerfettoPackets::TakeAnnotation(std::string_view message, const std::string
         set(field.value != 0 ? "true" : "false", false);
         break;
       case 3:
-        set(Digits("%llu", field.value), false);
+        set(Digits(field.value), false);
         break;
       case 4:
-        set(Digits("%lld", field.value), false);
+        set(Digits(field.Int()), false);
         break;
       case 5:
         set(Digits(field.Double()), false);
@@ -461,10 +476,10 @@ void PerfettoPackets::TakeAnnotation(std::string_view message, const std::string
         set(field.bytes, true);
         break;
       case 7:
-        set(Digits("0x%llx", field.value), true);
+        set(Pointer(field.value), true);
         break;
       case 17:
-        set(NameOf(sequence.texts, field.value), true);
+        set(sequence.texts[field.value], true);
         break;
       case 11:
         dictionary.push_back(field.bytes);
@@ -480,54 +495,55 @@ void PerfettoPackets::TakeAnnotation(std::string_view message, const std::string
   if (!prefix.empty()) arg.key = made_.emplace_back(prefix + (name.empty() ? "" : ".") + std::string(arg.key));
   if (event_.args.size() >= kMostArgs) return;
   if (has_value) event_.args.push_back(arg);
-  if (depth == kMostDepth || arg.key.size() > kMostKeyBytes) return;
+  if ((dictionary.empty() && list.empty()) || depth == kMostDepth || arg.key.size() > kMostKeyBytes) return;
   const std::string path(arg.key);
   for (const std::string_view member : dictionary) TakeAnnotation(member, path, depth + 1, sequence);
   for (size_t i = 0; i < std::min(list.size(), kMostArgs); ++i)
     TakeAnnotation(list[i], path + "." + std::to_string(i), depth + 1, sequence);
 }
 
-bool PerfettoPackets::TakeEvent(std::string_view message, uint32_t sequence_id, int64_t at_ns, Sequence* sequence) {
+void PerfettoPackets::AddExtra(const Extra& extra, const std::vector<uint64_t>& default_tracks) {
+  const std::vector<uint64_t>& of = extra.tracks.empty() ? default_tracks : extra.tracks;
+  for (size_t i = 0; i < std::min(extra.values.size(), of.size()); ++i)
+    event_.extra.push_back({of[i], extra.values[i]});
+}
+
+bool PerfettoPackets::TakeEvent(std::string_view message, int64_t at_ns, const Sequence& sequence) {
   PerfettoEvent& event = event_;
-  made_.clear();
-  event.sequence = sequence_id;
-  event.default_track = event.track = sequence->default_track;
+  if (!made_.empty()) made_.clear();
+  event.default_track = event.track = sequence.default_track;
   event.at_ns = at_ns;
   event.type = PerfettoEvent::kUnspecified;
-  event.name = event.category = {};
+  event.name = {};
   event.args.clear();
   event.flows.clear();
   event.submitted.clear();
   event.correlation = 0;
   event.value = 0;
   event.extra.clear();
-  std::vector<double> extra, extra_double;
-  std::vector<uint64_t> tracks, double_tracks;
+  for (Extra* extra : {&extra_, &extra_double_}) {
+    extra->values.clear();
+    extra->tracks.clear();
+  }
   bool has_value = false;
   WireReader reader(message);
   WireField field;
   while (reader.Next(&field)) {
     switch (field.number) {
-      case 3:
-        event.category = NameOf(sequence->categories, field.value);
-        break;
       case 4:
-        if (field.type == WireType::kBytes) TakeAnnotation(field.bytes, {}, 0, *sequence);
+        if (field.type == WireType::kBytes) TakeAnnotation(field.bytes, {}, 0, sequence);
         break;
       case 9:
         event.type = field.value;
         break;
       case 10:
-        event.name = NameOf(sequence->event_names, field.value);
+        event.name = sequence.event_names[field.value];
         break;
       case 11:
         event.track = field.value;
         break;
       case 12:
-        extra.push_back(static_cast<double>(field.Int()));
-        break;
-      case 22:
-        event.category = field.bytes;
+        extra_.values.push_back(static_cast<double>(field.Int()));
         break;
       case 23:
         event.name = field.bytes;
@@ -537,17 +553,17 @@ bool PerfettoPackets::TakeEvent(std::string_view message, uint32_t sequence_id, 
         has_value = true;
         break;
       case 31:
-        tracks.push_back(field.value);
+        extra_.tracks.push_back(field.value);
         break;
       case 44:
         event.value = field.Double();
         has_value = true;
         break;
       case 45:
-        double_tracks.push_back(field.value);
+        extra_double_.tracks.push_back(field.value);
         break;
       case 46:
-        extra_double.push_back(field.Double());
+        extra_double_.values.push_back(field.Double());
         break;
       case 36:
       case 42:
@@ -571,13 +587,8 @@ bool PerfettoPackets::TakeEvent(std::string_view message, uint32_t sequence_id, 
   }
   if (reader.is_damaged()) return false;
   if (event.type == PerfettoEvent::kCounter && !has_value) return false;
-  const auto add_extra = [&](const std::vector<double>& values, const std::vector<uint64_t>& own,
-                             const std::vector<uint64_t>& defaults) {
-    const std::vector<uint64_t>& of = own.empty() ? defaults : own;
-    for (size_t i = 0; i < std::min(values.size(), of.size()); ++i) event.extra.push_back({of[i], values[i]});
-  };
-  add_extra(extra, tracks, sequence->extra_tracks);
-  add_extra(extra_double, double_tracks, sequence->extra_double_tracks);
+  if (!extra_.values.empty()) AddExtra(extra_, sequence.extra_tracks);
+  if (!extra_double_.values.empty()) AddExtra(extra_double_, sequence.extra_double_tracks);
   return target_.TakeEvent(event);
 }
 
@@ -649,16 +660,16 @@ bool PerfettoPackets::TakeStage(std::string_view message, int64_t at_ns, const S
         stage.gpu = field.value;
         break;
       case 13:
-        stage.queue = NameOf(sequence.specifications, field.value);
+        stage.queue = sequence.specifications[field.value];
         break;
       case 14:
-        of_stage = NameOf(sequence.specifications, field.value);
+        of_stage = sequence.specifications[field.value];
         break;
       case 17:
         stage.name = field.bytes;
         break;
       case 20:
-        stage.name = NameOf(sequence.event_names, field.value);
+        stage.name = sequence.event_names[field.value];
         break;
       case 19: {
         const auto found = sequence.kernels.find(field.value);
@@ -678,8 +689,8 @@ bool PerfettoPackets::TakeStage(std::string_view message, int64_t at_ns, const S
           WireReader member(part.bytes);
           for (WireField value; member.Next(&value);) {
             if (value.Is(2, WireType::kBytes)) arg.key = value.bytes;
-            if (value.Is(3, WireType::kVarint)) arg.text = Digits("%lld", value.value);
-            if (value.Is(4, WireType::kVarint)) arg.text = Digits("%llu", value.value);
+            if (value.Is(3, WireType::kVarint)) arg.text = Digits(value.Int());
+            if (value.Is(4, WireType::kVarint)) arg.text = Digits(value.value);
           }
           stage.extra.push_back(arg);
         }
@@ -725,7 +736,7 @@ bool PerfettoPackets::TakeCounters(std::string_view message, int64_t at_ns, cons
     if (field.Is(3, WireType::kVarint)) gpu = field.value;
     if (field.Is(4, WireType::kVarint)) {
       names = &own;
-      describe(NameOf(sequence.gpu_counters, field.value));
+      describe(sequence.gpu_counters[field.value]);
     }
   }
   for (const std::string_view sample : samples) {

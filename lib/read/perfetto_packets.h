@@ -31,7 +31,16 @@ class PerfettoPackets {
   uint64_t untied() const { return clock_of_.empty() ? 0 : untied_; }
 
  private:
-  using Names = std::unordered_map<uint64_t, std::string>;
+  // Texts by their ids, which most writers count from 1. The first text of an id counts.
+  class Names {
+   public:
+    void Add(uint64_t id, std::string_view text);
+    std::string_view operator[](uint64_t id) const;
+
+   private:
+    std::vector<std::string> from_1_;
+    std::unordered_map<uint64_t, std::string> others_;
+  };
   struct Kernel {
     std::string name, demangled;
   };
@@ -40,10 +49,14 @@ class PerfettoPackets {
     bool has_state = false;
     uint64_t default_track = 0, default_clock = 0;
     std::vector<uint64_t> extra_tracks, extra_double_tracks;
-    Names categories, event_names, annotation_names, texts, specifications;
+    Names event_names, annotation_names, texts, specifications;
+    Names gpu_counters;  // descriptors, as written
     std::unordered_map<uint64_t, Kernel> kernels;
-    std::unordered_map<uint64_t, std::string> gpu_counters;  // descriptors, as written
-    std::unordered_map<uint64_t, uint64_t> contexts;         // of GPUs: their processes
+  };
+  // Values of other counters in an event, and their tracks.
+  struct Extra {
+    std::vector<double> values;
+    std::vector<uint64_t> tracks;
   };
   // A clock: what it said, and the trace's clock at that time.
   struct Clock {
@@ -52,12 +65,15 @@ class PerfettoPackets {
   };
 
   bool Take(std::string_view packet, bool is_packed);
+  Sequence& SequenceOf(uint32_t id);
+  static void Intern(std::string_view message, Names* names);
   bool TakePacked(std::string_view packed);
   bool TakeSnapshot(std::string_view message, uint32_t sequence);
   void TakeDefaults(std::string_view message, Sequence* sequence);
   void TakeInterned(std::string_view message, Sequence* sequence);
   bool TakeTrack(std::string_view message);
-  bool TakeEvent(std::string_view message, uint32_t sequence_id, int64_t at_ns, Sequence* sequence);
+  bool TakeEvent(std::string_view message, int64_t at_ns, const Sequence& sequence);
+  void AddExtra(const Extra& extra, const std::vector<uint64_t>& default_tracks);
   void TakeAnnotation(std::string_view message, const std::string& prefix, int depth, const Sequence& sequence);
   bool TakeFtrace(std::string_view message);
   bool TakeStage(std::string_view message, int64_t at_ns, const Sequence& sequence);
@@ -65,17 +81,20 @@ class PerfettoPackets {
   void TakeAttributes(std::string_view message);
   void TakeProcessTree(std::string_view message);
   bool TimeOf(uint64_t timestamp, uint64_t clock, uint32_t sequence, int64_t* at_ns);
-  std::string_view Digits(const char* format, uint64_t value);
-  std::string_view Digits(double value);
+  template <class T> std::string_view Digits(T value);
+  std::string_view Pointer(uint64_t value);
 
   PerfettoTarget& target_;
   PerfettoClocks& clocks_;
   TraceReport& report_;
   std::unordered_map<uint32_t, Sequence> sequences_;
+  Sequence* last_sequence_ = nullptr;
+  uint32_t last_sequence_id_ = 0;
   std::map<std::pair<uint32_t, uint64_t>, Clock> clock_of_;  // by sequence (0: of all) and id
   uint64_t trace_clock_ = 6;
   std::unordered_map<uint64_t, std::string> gpu_counters_;  // by id, of all sequences
   PerfettoEvent event_;
+  Extra extra_, extra_double_;    // of the event
   std::deque<std::string> made_;  // texts of the event
   uint64_t without_state_ = 0, lost_ = 0, untied_ = 0, packed_bytes_ = 0, unpacked_bytes_ = 0;
 };

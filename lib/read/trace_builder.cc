@@ -124,22 +124,68 @@ model::ArgValue TraceBuilder::Value(ArgType type, const ChromeValue& arg) {
   }
 }
 
+uint32_t TraceBuilder::AddValues(uint32_t site, const std::vector<ChromeValue>& args) {
+  const std::vector<ArgType>& types = trace_.sites[site].arg_types;
+  if (types.empty()) return kNone;
+  const auto first = static_cast<uint32_t>(trace_.arg_values.size());
+  for (size_t i = 0; i < types.size(); ++i) trace_.arg_values.push_back(i < args.size() ? Value(types[i], args[i]) : 0);
+  return first;
+}
+
 bool TraceBuilder::AddEvent(uint32_t thread, uint32_t site, Span span, const std::vector<ChromeValue>& args) {
   if (!TakeTime(&span)) return false;
-  const std::vector<ArgType>& types = trace_.sites[site].arg_types;
-  uint32_t first = kNone;
-  if (!types.empty()) {
-    first = static_cast<uint32_t>(trace_.arg_values.size());
-    for (size_t i = 0; i < types.size(); ++i)
-      trace_.arg_values.push_back(i < args.size() ? Value(types[i], args[i]) : 0);
-  }
   model::EventColumns& events = trace_.events;
   events.begin_ns.push_back(span.begin_ns);
   events.duration_ns.push_back(span.duration_ns);
   events.site.push_back(site);
   events.thread.push_back(thread);
-  events.args.push_back(first);
+  events.args.push_back(AddValues(site, args));
   return true;
+}
+
+void TraceBuilder::EndEvent(uint32_t row, int64_t end_ns) {
+  Span span = {trace_.events.begin_ns[row], end_ns - trace_.events.begin_ns[row]};
+  if (TakeTime(&span)) trace_.events.duration_ns[row] = span.duration_ns;
+}
+
+void TraceBuilder::AddArgs(uint32_t row, const std::vector<ChromeValue>& args) {
+  model::EventColumns& events = trace_.events;
+  const model::SiteRow from = trace_.sites[events.site[row]];
+  const size_t count = from.arg_names.size();
+  std::vector<ChromeValue> all;
+  for (size_t i = 0; i < count; ++i) {
+    const ArgType type = from.arg_types[i];
+    const std::string_view any = type == ArgType::kBool ? "true" : type == ArgType::kInt ? "0" : "0.5";
+    all.push_back({trace_.strings[from.arg_names[i]], any, type == ArgType::kString});
+  }
+  all.insert(all.end(), args.begin(), args.end());
+  events.site[row] = Site(from.kind, trace_.strings[from.name], all);
+  const uint32_t first = AddValues(events.site[row], all);
+  if (count != 0) std::copy_n(trace_.arg_values.begin() + events.args[row], count, trace_.arg_values.begin() + first);
+  events.args[row] = first;
+}
+
+void TraceBuilder::MakeCalls(const std::vector<std::pair<uint32_t, int64_t>>& events) {
+  if (events.empty()) return;
+  model::EventColumns& from = trace_.events;
+  model::CallColumns& calls = trace_.calls;
+  auto next = events.begin();
+  uint32_t kept = next->first;
+  for (uint32_t row = kept; row < from.size(); ++row) {
+    if (next != events.end() && next->first == row) {
+      calls.begin_ns.push_back(from.begin_ns[row]);
+      calls.duration_ns.push_back(from.duration_ns[row]);
+      calls.thread.push_back(from.thread[row]);
+      calls.name.push_back(trace_.sites[from.site[row]].name);
+      call_correlations_.push_back((next++)->second);
+      continue;
+    }
+    const auto move = [&](auto&... columns) { ((columns[kept] = columns[row]), ...); };
+    move(from.begin_ns, from.duration_ns, from.site, from.thread, from.args);
+    ++kept;
+  }
+  const auto cut = [&](auto&... columns) { (columns.resize(kept), ...); };
+  cut(from.begin_ns, from.duration_ns, from.site, from.thread, from.args);
 }
 
 bool TraceBuilder::AddRequest(std::string_view route, std::string_view id, const Async& whole,
@@ -197,12 +243,28 @@ bool TraceBuilder::AddGpu(Span span, const Work& work) {
 }
 
 bool TraceBuilder::AddSample(int64_t process, std::string_view counter, int64_t at_ns, double value) {
+  const auto [found, is_new] = counters_.try_emplace({process, std::string(counter)}, 0);
+  if (is_new) {
+    found->second = NewCounter();
+    NameCounter(found->second, process, counter);
+  }
+  return AddSample(found->second, at_ns, value);
+}
+
+uint32_t TraceBuilder::NewCounter() {
+  trace_.counters.push_back({kNone, 0, 0});
+  counter_names_.emplace_back();
+  return static_cast<uint32_t>(trace_.counters.size() - 1);
+}
+
+bool TraceBuilder::AddSample(uint32_t counter, int64_t at_ns, double value) {
   if (!IsInRange(at_ns) || !std::isfinite(value)) return false;
-  const auto [found, is_new] =
-      counters_.try_emplace({process, std::string(counter)}, static_cast<uint32_t>(trace_.counters.size()));
-  if (is_new) trace_.counters.push_back({kNone, Intern(counter), 0});
-  samples_.push_back({found->second, at_ns, value});
+  samples_.push_back({counter, at_ns, value});
   return true;
+}
+
+void TraceBuilder::NameCounter(uint32_t counter, int64_t process, std::string_view name) {
+  counter_names_[counter] = {process, std::string(name)};
 }
 
 uint32_t TraceBuilder::Device(std::string_view key, std::string_view name) {
@@ -393,9 +455,13 @@ void TraceBuilder::NameThreads() {
 
 // The same for counters.
 void TraceBuilder::NameCounters() {
-  if (counters_.empty() || counters_.begin()->first.first == counters_.rbegin()->first.first) return;
-  for (const auto& [key, row] : counters_)
-    trace_.counters[row].name = Intern(ProcessName(key.first) + ": " + key.second);
+  const bool have_one_process = std::all_of(counter_names_.begin(), counter_names_.end(), [&](const auto& counter) {
+    return counter.first == counter_names_[0].first;
+  });
+  for (uint32_t row = 0; row < trace_.counters.size(); ++row) {
+    const auto& [process, name] = counter_names_[row];
+    trace_.counters[row].name = Intern(have_one_process ? name : ProcessName(process) + ": " + name);
+  }
 }
 
 std::string TraceBuilder::ProcessName(int64_t process) const {

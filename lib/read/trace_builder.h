@@ -62,6 +62,11 @@ class TraceBuilder {
   bool IsInRange(int64_t at_ns);
   // These return false, and add nothing, for a time before 0 or beyond model::kMaxTimeNs. `args` are those of the site.
   bool AddEvent(uint32_t thread, uint32_t site, Span span, const std::vector<ChromeValue>& args = {});
+  // For events that were added open, by row: their end, which is not before their begin; more arguments.
+  void EndEvent(uint32_t row, int64_t end_ns);
+  void AddArgs(uint32_t row, const std::vector<ChromeValue>& args);
+  // Makes calls of these events, which are in order, with their correlations. Rows after them move up.
+  void MakeCalls(const std::vector<std::pair<uint32_t, int64_t>>& events);
   // A request with its own id as a text, and its parts that belong to no thread. The threads of its begin and end are
   // not taken: what else they do is not known to be work for it, or to keep it waiting.
   bool AddRequest(std::string_view route, std::string_view id, const Async& whole, const std::vector<Async>& parts);
@@ -69,6 +74,10 @@ class TraceBuilder {
   bool AddGpu(Span span, const Work& work);
   // The value of a counter of a process from a moment on. Values that are not finite are left out.
   bool AddSample(int64_t process, std::string_view counter, int64_t at_ns, double value);
+  // The same for a counter that is named later.
+  uint32_t NewCounter();
+  bool AddSample(uint32_t counter, int64_t at_ns, double value);
+  void NameCounter(uint32_t counter, int64_t process, std::string_view name);
 
   uint32_t Device(std::string_view key, std::string_view name);
   uint32_t Stream(uint32_t device, int64_t number, std::string_view name = {});
@@ -90,6 +99,7 @@ class TraceBuilder {
 
   bool TakeTime(Span* span);
   model::ArgValue Value(ArgType type, const ChromeValue& arg);
+  uint32_t AddValues(uint32_t site, const std::vector<ChromeValue>& args);  // the first's row
   void FindWindow();
   void CloseLongSpans();
   void OrderEvents();
@@ -112,6 +122,7 @@ class TraceBuilder {
   std::unordered_map<std::string, uint32_t> sites_, devices_;
   std::string site_key_;                                          // of the last call of Site
   std::map<std::pair<int64_t, std::string>, uint32_t> counters_;  // by process and name
+  std::vector<std::pair<int64_t, std::string>> counter_names_;    // of rows: process and name
   std::map<std::pair<uint32_t, int64_t>, uint32_t> streams_;
   std::map<std::vector<uint32_t>, uint32_t> shapes_;
   std::vector<Sample> samples_;

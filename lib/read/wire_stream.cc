@@ -18,8 +18,7 @@ constexpr size_t kStepBytes = 256 << 10;
 
 }  // namespace
 
-size_t WireStream::Fill(size_t count) {
-  if (have_ - at_ >= count) return count;
+size_t WireStream::ReadMore(size_t count) {
   std::memmove(buffer_.data(), buffer_.data() + at_, have_ - at_);
   base_ += at_;
   have_ -= at_;
@@ -51,7 +50,7 @@ bool WireStream::Varint(uint64_t* value) {
 
 bool WireStream::Next(WireField* field) {
   if (has_ended_) return false;
-  Skip(std::exchange(pending_, 0));
+  if (pending_ != 0) Skip(std::exchange(pending_, 0));
   if (has_ended_ || at() >= ends_.back()) return false;
   if (Fill(1) == 0) {
     has_ended_ = true;

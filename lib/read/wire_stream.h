@@ -39,7 +39,8 @@ class WireStream {
 
  private:
   // Makes `count` bytes from at_ on available, or as many as there are. Returns their number.
-  size_t Fill(size_t count);
+  size_t Fill(size_t count) { return have_ - at_ >= count ? count : ReadMore(count); }
+  size_t ReadMore(size_t count);
   bool Varint(uint64_t* value);
   void Skip(uint64_t count);
   bool Fail(bool is_cut);
