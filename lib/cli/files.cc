@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "cli/leftovers.h"
 #include "pitot/read/join.h"
 #include "serialize/dump_format.h"
 
@@ -224,12 +225,9 @@ std::string WriteSpecial(Serializer& serializer, const model::Trace& trace, cons
 }
 // Files are replaced only once the output is complete.
 std::string Replace(Serializer& serializer, const model::Trace& trace, const std::string& path, uint64_t* bytes) {
-  std::string temporary = path + ".XXXXXX";
-  const int descriptor = mkostemp(temporary.data(), O_CLOEXEC);
-  if (descriptor < 0) return strerror(errno);
-  std::string problem = WriteTo(descriptor, serializer, trace, bytes);
-  if (problem.empty() && rename(temporary.c_str(), path.c_str()) != 0) problem = strerror(errno);
-  if (!problem.empty()) unlink(temporary.c_str());
+  TemporaryFile file(path);
+  std::string problem = WriteTo(file.descriptor(), serializer, trace, bytes);
+  if (problem.empty() && !file.MoveTo(path)) problem = strerror(errno);
   return problem;
 }
 
