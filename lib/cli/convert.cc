@@ -121,7 +121,7 @@ int ConvertToTables(const model::Trace& trace, const ConvertOptions& options, co
 
 int ConvertAll(const ConvertOptions& options) {
   if (options.format != kTargets[0].name) {
-    Complain("several dumps become one file with --to perfetto only.");
+    Complain("several dumps become one file with --to perfetto only. Convert each by itself.");
     return kUsage;
   }
   const std::string output = options.output.empty() ? WithExtension(options.inputs[0], ".tar") : options.output;

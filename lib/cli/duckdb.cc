@@ -2,8 +2,6 @@
 #include "cli/duckdb.h"
 
 #include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +16,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/files.h"
+#include "cli/leftovers.h"
 
 namespace pitot::cli {
 namespace {
@@ -77,31 +76,6 @@ std::vector<std::string> UtcEnvironment() {
   return environment;
 }
 
-std::vector<char*> Pointers(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-// Starts it with its output in `*output`. Returns 0 or the error.
-int StartDuckDb(const DuckDb& database, const std::string& script, pid_t* child, int* output) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return errno;
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, script.c_str(), O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  std::vector<std::string> arguments = ArgumentsOf(database), environment = UtcEnvironment();
-  const int error = posix_spawnp(child, database.program.c_str(), &actions, nullptr, Pointers(arguments).data(),
-                                 Pointers(environment).data());
-  posix_spawn_file_actions_destroy(&actions);
-  close(ends[1]);
-  *output = ends[0];
-  if (error != 0) close(ends[0]);
-  return error;
-}
-
 // Passes the output on. Whether it has rows.
 bool Relay(int output, Layout layout) {
   constexpr size_t kFrameLines = 4, kTitleLines = 1;  // of an answer without rows
@@ -121,25 +95,30 @@ bool Relay(int output, Layout layout) {
   return lines > (layout == Layout::kCsv ? kTitleLines : kFrameLines);
 }
 
+int CannotRun(const DuckDb& database, int error) {
+  Complain(absl::StrFormat("cannot run DuckDB (%s): %s. %s", database.program, base::SystemText(error), kGetIt));
+  return kUnreadable;
+}
+
 }  // namespace
 
 int Ask(const DuckDb& database, const std::string& sql) {
-  pid_t child = -1;
-  int output = -1, status = 0;
   const std::string script = WriteScript(database, sql);
   if (script.empty()) {
     Complain(
         absl::StrFormat("cannot write to %s: is the disk full? Set TMPDIR to a folder elsewhere.", database.folder));
     return kNotWritten;
   }
-  if (const int error = StartDuckDb(database, script, &child, &output); error != 0) {
-    Complain(absl::StrFormat("cannot run DuckDB (%s): %s. %s", database.program, base::SystemText(error), kGetIt));
-    return kUnreadable;
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return CannotRun(database, errno);
+  RunningProgram program(ArgumentsOf(database), UtcEnvironment(), script, ends[1]);
+  close(ends[1]);
+  if (program.error() != 0) {
+    close(ends[0]);
+    return CannotRun(database, program.error());
   }
-  void (*const before)(int) = signal(SIGINT, SIG_IGN);  // it ends DuckDB, and the folder is removed afterwards
-  const bool has_rows = Relay(output, database.layout);
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
-  signal(SIGINT, before);
+  const bool has_rows = Relay(ends[0], database.layout);
+  const int status = program.Wait();
   if (WIFSIGNALED(status)) {
     Complain("DuckDB was ended by " + base::SignalText(WTERMSIG(status)) + ".");
     return kUnreadable;

@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "cli/leftovers.h"
 #include "pitot/read/join.h"
 #include "serialize/dump_format.h"
 
@@ -45,15 +46,16 @@ class FileSink final : public ByteSink {
   uint64_t bytes_ = 0;
 };
 
-// Serializes and closes; returns "" or an error.
-std::string WriteAndClose(Serializer& serializer, const model::Trace& trace, FILE* file, uint64_t* bytes) {
+Status SystemError(int error) { return Status(StatusCode::kIoError, strerror(error)); }
+
+// Serializes and closes.
+Status WriteAndClose(Serializer& serializer, const model::Trace& trace, FILE* file, uint64_t* bytes) {
   FileSink sink(file);
   const Status status = serializer.Serialize(trace, sink);
   *bytes = sink.bytes();
   const bool is_closed = fclose(file) == 0;
-  if (sink.error() != 0) return strerror(sink.error());
-  if (!status.ok()) return status.message();
-  return is_closed ? "" : strerror(errno);
+  if (sink.error() != 0) return SystemError(sink.error());
+  return !status.ok() || is_closed ? status : SystemError(errno);
 }
 
 // A status's message without the path, which our own message names already.
@@ -210,27 +212,23 @@ int LoadFolder(const std::string& folder, model::Trace* trace, LoadReport* repor
   return loaded;
 }
 
-// Each of these writes the trace, and returns the problem or "".
-std::string WriteTo(int descriptor, Serializer& serializer, const model::Trace& trace, uint64_t* bytes) {
+// Each of these writes the trace. An error of the place is kIoError.
+Status WriteTo(int descriptor, Serializer& serializer, const model::Trace& trace, uint64_t* bytes) {
   FILE* const file = descriptor < 0 ? nullptr : fdopen(descriptor, "wb");
-  return file == nullptr ? strerror(errno) : WriteAndClose(serializer, trace, file, bytes);
+  return file == nullptr ? SystemError(errno) : WriteAndClose(serializer, trace, file, bytes);
 }
-std::string WriteStdout(Serializer& serializer, const model::Trace& trace, uint64_t* bytes) {
+Status WriteStdout(Serializer& serializer, const model::Trace& trace, uint64_t* bytes) {
   return WriteTo(dup(STDOUT_FILENO), serializer, trace, bytes);
 }
 // Devices and pipes are written directly.
-std::string WriteSpecial(Serializer& serializer, const model::Trace& trace, const std::string& path, uint64_t* bytes) {
+Status WriteSpecial(Serializer& serializer, const model::Trace& trace, const std::string& path, uint64_t* bytes) {
   return WriteTo(open(path.c_str(), O_WRONLY | O_CLOEXEC), serializer, trace, bytes);
 }
 // Files are replaced only once the output is complete.
-std::string Replace(Serializer& serializer, const model::Trace& trace, const std::string& path, uint64_t* bytes) {
-  std::string temporary = path + ".XXXXXX";
-  const int descriptor = mkostemp(temporary.data(), O_CLOEXEC);
-  if (descriptor < 0) return strerror(errno);
-  std::string problem = WriteTo(descriptor, serializer, trace, bytes);
-  if (problem.empty() && rename(temporary.c_str(), path.c_str()) != 0) problem = strerror(errno);
-  if (!problem.empty()) unlink(temporary.c_str());
-  return problem;
+Status Replace(Serializer& serializer, const model::Trace& trace, const std::string& path, uint64_t* bytes) {
+  TemporaryFile file(path);
+  const Status status = WriteTo(file.descriptor(), serializer, trace, bytes);
+  return !status.ok() || file.MoveTo(path) ? status : SystemError(errno);
 }
 
 bool IsSpecial(const std::string& path) {
@@ -303,16 +301,18 @@ int ExitCodeOf(int loaded, int answered) {
 
 int WriteFile(Serializer& serializer, const model::Trace& trace, const std::string& path, uint64_t* bytes,
               const char* option) {
-  if (path == "-") {
-    const std::string problem = WriteStdout(serializer, trace, bytes);
-    if (problem.empty()) return kDone;
-    Complain(absl::StrCat("cannot write to stdout: ", problem));
-    return kNotWritten;
+  const bool is_stdout = path == "-";
+  const Status status = is_stdout         ? WriteStdout(serializer, trace, bytes)
+                        : IsSpecial(path) ? WriteSpecial(serializer, trace, path, bytes)
+                                          : Replace(serializer, trace, path, bytes);
+  if (status.ok()) return kDone;
+  if (status.code() != StatusCode::kIoError) {
+    Complain(absl::StrFormat("%s was not written: %s.", is_stdout ? "stdout" : path, status.message()));
+  } else if (is_stdout) {
+    Complain(absl::StrCat("cannot write to stdout: ", status.message()));
+  } else {
+    Complain(absl::StrFormat("cannot write %s: %s. Choose another place with %s.", path, status.message(), option));
   }
-  const std::string problem =
-      IsSpecial(path) ? WriteSpecial(serializer, trace, path, bytes) : Replace(serializer, trace, path, bytes);
-  if (problem.empty()) return kDone;
-  Complain(absl::StrFormat("cannot write %s: %s. Choose another place with %s.", path, problem, option));
   return kNotWritten;
 }
 

@@ -60,7 +60,10 @@ class Archive final : public Serializer {
       const int loaded = Load(dumps_[i], &trace, &report);
       if (loaded_ == kDone) loaded_ = loaded;
       if (loaded != kDone && loaded != kDamaged)
-        return Status(StatusCode::kInvalidArgument, (dumps_[i] + " could not be read").c_str());
+        return Status(StatusCode::kInvalidArgument,
+                      (dumps_[i] + (loaded == kNothingFound ? " is empty" : " could not be read") +
+                       ". Leave it out, or give another file in its place")
+                          .c_str());
       StringSink member;
       if (Status status = perfetto_.Serialize(trace, member); !status.ok()) return status;
       const std::string name = absl::StrFormat("%d.pftrace", i + 1);

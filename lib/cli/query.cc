@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <stdlib.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
@@ -12,43 +10,21 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
 #include "cli/command.h"
 #include "cli/command_line.h"
 #include "cli/duckdb.h"
 #include "cli/files.h"
+#include "cli/leftovers.h"
 #include "cli/table_files.h"
 #include "tables/tables.h"
 
 namespace pitot::cli {
 namespace {
 
-namespace fs = std::filesystem;
-
 struct QueryOptions {
   std::string input, sql;
   DuckDb database;
   bool csv = false, json = false;
-};
-
-// A folder that only this user can read, until the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::error_code error;
-    path_ = (fs::temp_directory_path(error) / "pitot_query_XXXXXX").native();
-    if (error || mkdtemp(path_.data()) == nullptr) path_.clear();
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }  // "": it could not be made
-
- private:
-  std::string path_;
 };
 
 std::set<std::string> WordsOf(const std::string& sql) {
@@ -79,8 +55,9 @@ int Query(QueryOptions options) {
   const int loaded = Load(options.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
 
-  const TemporaryFolder folder;
-  if (folder.path().empty()) {
+  std::error_code ignored;
+  const TemporaryFolder folder(std::filesystem::temp_directory_path(ignored) / "pitot_query_XXXXXX");
+  if (folder.error() != 0) {
     Complain("cannot make a folder for the tables in TMPDIR. Name another folder there.");
     return kNotWritten;
   }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/table_files.h"
 
-#include <sys/stat.h>
-
 #include <cerrno>
 #include <utility>
 
@@ -10,10 +8,20 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/files.h"
+#include "cli/leftovers.h"
 #include "tables/parquet.h"
 #include "tables/tables.h"
 
 namespace pitot::cli {
+namespace {
+
+int CannotWrite(const std::string& folder, int error) {
+  Complain(absl::StrFormat("cannot write the folder %s: %s. Choose another place with -o.", folder,
+                           base::SystemText(error)));
+  return kNotWritten;
+}
+
+}  // namespace
 
 int WriteTables(const model::Trace& trace, std::vector<tables::Table> tables, const std::string& folder,
                 bool is_compressed, uint64_t* bytes) {
@@ -31,12 +39,16 @@ int WriteTables(const model::Trace& trace, std::vector<tables::Table> tables, co
 }
 
 int WriteTableFolder(const model::Trace& trace, const std::string& folder, bool is_compressed, uint64_t* bytes) {
-  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    Complain(absl::StrFormat("cannot make the folder %s: %s. Choose another place with -o.", folder,
-                             base::SystemText(errno)));
-    return kNotWritten;
-  }
-  return WriteTables(trace, tables::TablesOf(trace), folder, is_compressed, bytes);
+  // All of its tables or none: they are moved into it at the end.
+  TemporaryFolder made(folder);
+  const TemporaryFolder parts(folder + "/.XXXXXX");
+  if (made.error() != 0 && made.error() != EEXIST) return CannotWrite(folder, made.error());
+  if (parts.error() != 0) return CannotWrite(folder, parts.error());
+  const int written = WriteTables(trace, tables::TablesOf(trace), parts.path(), is_compressed, bytes);
+  if (written != kDone) return written;
+  if (const int error = parts.MoveFilesTo(folder); error != 0) return CannotWrite(folder, error);
+  made.Keep();
+  return kDone;
 }
 
 }  // namespace pitot::cli

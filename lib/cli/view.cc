@@ -13,6 +13,7 @@
 #include "cli/view/data.h"
 #include "cli/view/page.h"
 #include "pitot/analyze/asked.h"
+#include "pitot/analyze/judgement.h"
 
 namespace pitot::cli {
 namespace {
@@ -24,29 +25,39 @@ struct ViewOptions {
 
 class PageFile final : public Serializer {
  public:
-  explicit PageFile(std::string page) : page_(std::move(page)) {}
+  PageFile(std::string title, std::vector<std::string> data) : title_(std::move(title)), data_(std::move(data)) {}
   const char* FileName() const noexcept override { return "view.html"; }
   Status Serialize(const model::Trace&, ByteSink& sink) override {
-    return sink.Write(page_.data(), page_.size()) ? Status()
-                                                  : Status(StatusCode::kIoError, "the sink accepts no more data");
+    return view::WritePage(title_, data_, &sink) ? Status()
+                                                 : Status(StatusCode::kIoError, "the sink accepts no more data");
   }
 
  private:
-  std::string page_;
+  std::string title_;
+  std::vector<std::string> data_;
 };
 
 // The verdict that `pitot why` gives without an id, if there is one.
 void Judge(view::ViewedFile* file) {
+  // The index is large: none is made in vain, and it ends here.
+  if (file->trace.requests.empty() && file->trace.firings.empty())
+    return void(file->why_not = "no request began and ended in its window");
   analyze::Asked asked;
-  Status status = analyze::BlameIndex::Make(file->trace, {}, &file->judgement.index);
-  if (status.ok()) status = ChooseAsked(file->judgement.index, &asked);
-  if (status.ok()) status = JudgeAsked(file->trace, asked, nullptr, &file->judgement);
+  analyze::Judgement judgement;
+  Status status = analyze::BlameIndex::Make(file->trace, {}, &judgement.index);
+  if (status.ok()) status = ChooseAsked(judgement.index, &asked);
+  if (status.ok()) status = JudgeAsked(file->trace, asked, nullptr, &judgement);
   file->is_judged = status.ok();
   file->why_not = status.message();
+  if (!status.ok()) return;
+  file->sentence = VerdictSentence(judgement.index, judgement.blame, judgement.verdict);
+  file->tree = TreeLines(judgement.index, judgement.blame, judgement.verdict);
+  file->blame = std::move(judgement.blame);
+  file->verdict = std::move(judgement.verdict);
 }
 
 int View(const ViewOptions& options) {
-  std::vector<view::ViewedFile> files(options.inputs.size());  // a judgement refers to its trace: they stay in place
+  std::vector<view::ViewedFile> files(options.inputs.size());
   int loaded = kDone;
   std::string title;
   for (size_t i = 0; i < files.size(); ++i) {
@@ -65,7 +76,7 @@ int View(const ViewOptions& options) {
     Judge(&files[i]);
     title += (title.empty() ? "" : ", ") + files[i].name;
   }
-  PageFile page(view::ViewPage(title, view::ViewData(files)));
+  PageFile page(title, view::ViewData(files));
   uint64_t bytes = 0;
   const int written = WriteFile(page, files[0].trace, options.output, &bytes);
   if (written == kDone && options.output != "-")

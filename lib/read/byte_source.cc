@@ -135,24 +135,28 @@ class Gzip final : public ByteSource {
   bool has_ended_ = false;
 };
 
+// Fewer bytes if the source ends before.
+std::string FirstOf(ByteSource* source, size_t size) {
+  std::string first(size, '\0');
+  size_t have = 0;
+  for (size_t got = 1; got != 0 && have < size; have += got) got = source->Read(first.data() + have, size - have);
+  first.resize(have);
+  return first;
+}
+
 }  // namespace
 
 std::unique_ptr<ByteSource> FromMemory(const void* data, uint64_t size) { return std::make_unique<Memory>(data, size); }
 std::unique_ptr<ByteSource> FromFile(const std::string& path) { return std::make_unique<File>(path); }
 
 std::unique_ptr<ByteSource> Unpacked(std::unique_ptr<ByteSource> packed, bool* is_gzip) {
-  std::string first(2, '\0');
-  size_t have = 0;
-  while (have < first.size()) {
-    const size_t got = packed->Read(first.data() + have, first.size() - have);
-    if (got == 0) break;
-    have += got;
-  }
-  first.resize(have);
+  std::string first = FirstOf(packed.get(), 2);
   *is_gzip = first == "\x1f\x8b";
-  auto whole = std::make_unique<Rejoined>(std::move(first), std::move(packed));
-  if (!*is_gzip) return whole;
-  return std::make_unique<Gzip>(std::move(whole));
+  std::unique_ptr<ByteSource> bytes = std::make_unique<Rejoined>(std::move(first), std::move(packed));
+  if (*is_gzip) bytes = std::make_unique<Gzip>(std::move(bytes));
+  first = FirstOf(bytes.get(), 3);
+  if (first == "\xef\xbb\xbf") first.clear();
+  return std::make_unique<Rejoined>(std::move(first), std::move(bytes));
 }
 
 }  // namespace pitot::read

@@ -28,7 +28,7 @@ class ByteSource {
 std::unique_ptr<ByteSource> FromMemory(const void* data, uint64_t size);
 // Not mapped: a file that shrinks under a mapping kills its reader.
 std::unique_ptr<ByteSource> FromFile(const std::string& path);
-// Unpacks `packed` if it begins like gzip; consecutive members become one text. Otherwise returns its bytes unchanged.
+// Unpacks `packed` if it begins like gzip; consecutive members become one text. Skips the byte order mark of UTF-8.
 std::unique_ptr<ByteSource> Unpacked(std::unique_ptr<ByteSource> packed, bool* is_gzip);
 
 }  // namespace pitot::read

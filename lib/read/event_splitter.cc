@@ -44,11 +44,7 @@ EventSplitter::Piece EventSplitter::Step() {
   switch (place_) {
     case Place::kStart: {
       begin_ = at_;
-      char first = Peek();
-      if (first == '\xef' && (end_ - at_ >= 3 || Fill()) && memcmp(&buffer_[at_], "\xef\xbb\xbf", 3) == 0) {
-        at_ += 3;  // a byte order mark
-        first = Peek();
-      }
+      const char first = Peek();
       if (first != '{' && first != '[') {
         place_ = Place::kOver;
         problem_ = first == 0 ? "it is empty" : "it is not JSON";

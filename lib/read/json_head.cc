@@ -13,7 +13,6 @@ namespace {
 constexpr size_t kLookedAtBytes = 256 << 10, kLookedAtNames = 100;
 
 bool BeginsLikeJson(std::string_view text) {
-  if (text.substr(0, 3) == "\xef\xbb\xbf") text.remove_prefix(3);
   text = text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
   return !text.empty() && (text[0] == '{' || text[0] == '[');
 }

@@ -134,8 +134,13 @@ TEST_CASE("several dumps become one file of Perfetto's only, and none if one can
   const Result result = folder.Run("convert one.pitot missing.pitot -o both.tar");
 
   CHECK(result.exit_code == 3);
-  CHECK(result.err.find("missing.pitot") != std::string::npos);
+  CHECK(result.err.find("both.tar was not written: missing.pitot could not be read. Leave it out") !=
+        std::string::npos);
+  CHECK(result.err.find("Choose another place") == std::string::npos);
   CHECK(ReadFile(folder / "both.tar").empty());
+  folder.Write("empty.json", R"({"schemaVersion": 1, "traceEvents": []})");
+  CHECK(folder.Run("convert one.pitot empty.json -o both.tar").err.find("empty.json is empty. Leave it out") !=
+        std::string::npos);
 }
 
 TEST_CASE("convert writes no empty file: it says what the trace lacks, and exits with 1", "[cli]") {

@@ -44,6 +44,7 @@ bool fuzz::WriteCorpus(const std::string& folder) {
   return pitot::MakeOtlpSerializer()->Serialize(pitot::test::SampleTrace(), wire).ok() &&
          fuzz::WriteFile(folder + "/sample.json", sample + sample) &&
          fuzz::WriteFile(folder + "/cut.json", sample.substr(0, 900)) &&
+         fuzz::WriteFile(folder + "/damaged.json", sample.substr(0, 900) + "\n" + sample) &&
          fuzz::WriteFile(folder + "/sample.pb", wire.text);
 }
 #endif

@@ -2,6 +2,8 @@
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "fakes/string_sink.h"
@@ -137,7 +139,7 @@ TEST_CASE("a file of a collector has a document in each line, and may end in one
   const Read cut = Parse(first + "\n" + second.substr(0, second.size() - 3));
   CHECK(cut.status.code() == StatusCode::kDataLoss);
   CHECK(std::string(cut.status.message()) == "it ends within an object");
-  CHECK(cut.trace.requests.size() == 1);
+  CHECK(cut.trace.requests.size() == 2);
   CHECK(cut.trace.losses.size() == 1);
 
   CHECK(Parse(read_test::Gzip(first)).trace.requests.size() == 1);
@@ -162,6 +164,88 @@ TEST_CASE("spans without ids or times are counted, and do not hide others", "[ot
   CHECK(read.trace.requests.size() == 1);
   CHECK(read.report.events_bad == 2);
   CHECK(read.Count("times_out_of_range") == 1);
+}
+
+// Three documents of two spans each, a line each; a span is named by its letter. `replace` damages the text.
+std::string Lines(const std::string& what, const std::string& by) {
+  std::string text;
+  for (const char* const pair : {"ab", "cd", "ef"}) {
+    std::string spans;
+    for (const char name : std::string(pair))
+      spans += (spans.empty() ? "" : ",") +
+               Span("00000000000000a" + std::string(1, name), std::string(1, name),
+                    R"("kind":2,"attributes":[)" + Text("scope", "{") + R"(],"links":[{"traceId":")" + kTraceId +
+                        R"(","spanId":"00000000000000aa"}])");
+    text += Document(spans, Text("service.name", pair)) + "\n";
+  }
+  const size_t at = text.find(what);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, what.size(), by);
+}
+std::string Names(const Read& read) {
+  std::string names;
+  for (const RequestRow& row : read.trace.requests) {
+    names += (names.empty() ? "" : " ") + read.Name(row.route);
+    for (const auto& label : row.labels) {
+      if (read.Name(label.key) == "service.name") names += "@" + read.Name(label.value);
+    }
+  }
+  return names;
+}
+
+TEST_CASE("a damaged span of JSON costs that span", "[otlp]") {
+  const std::pair<const char*, const char*> damages[] = {
+      {R"("name":"c")", R"("name":c)"},    {R"("name":"c")", R"("name":"c)"},   {R"("name":"c")", R"("name":c")"},
+      {R"("name":"c",)", R"("name":"c")"}, {R"("name":"c")", R"("name":"c"})"}, {R"("name":"c")", R"([name":"c")"},
+      {R"("name":"c")", R"({"name":"c")"},
+  };
+  for (const auto& [what, by] : damages) {
+    CAPTURE(by);
+    const Read read = Parse(Lines(what, by));
+    CHECK(read.status.code() == StatusCode::kDataLoss);
+    CHECK(std::string(read.status.message()) == "a part of it is not JSON; 1 span of 6 could not be read");
+    CHECK(Names(read) == "a@ab b@ab d@cd e@ef f@ef");
+    CHECK(read.trace.losses.size() == 1);
+  }
+}
+
+TEST_CASE("a damaged byte in a text of JSON costs that byte", "[otlp]") {
+  for (const char* const by : {"\"name\":\"\xff\"", "\"name\":\"\x01\""}) {
+    const Read read = Parse(Lines(R"("name":"c")", by));
+    CHECK(read.status.ok());
+    CHECK(read.trace.requests.size() == 6);
+    CHECK(read.report.events_bad == 0);
+  }
+}
+
+TEST_CASE("damage between the spans of JSON hides none of them", "[otlp]") {
+  const std::tuple<const char*, const char*, const char*> damages[] = {
+      {R"("resource":{)", R"("resource":{{)", "a@ b@ c@cd d@cd e@ef f@ef"},
+      {R"(},{"traceId")", R"(}]}]}]},{"traceId")", "a@ab b@ab c@cd d@cd e@ef f@ef"},
+      {"\n", "\n#\n", "a@ab b@ab c@cd d@cd e@ef f@ef"},
+  };
+  for (const auto& [what, by, names] : damages) {
+    CAPTURE(by);
+    const Read read = Parse(Lines(what, by));
+    CHECK(Names(read) == names);
+    CHECK(std::string(read.status.message()) == "a part of it is not JSON");
+  }
+}
+
+TEST_CASE("spans behind a document without a resource are read", "[otlp]") {
+  const std::string spans =
+      Span("00000000000000aa", "a", R"("kind":2)") + "," + Span("00000000000000ab", "b", R"("kind":2)");
+  const Read read = Parse(R"({"resourceSpans":[]},"spans":[)" + spans);
+  CHECK(read.trace.requests.size() == 2);
+  CHECK(std::string(read.status.message()) == "a part of it is not JSON");
+}
+
+TEST_CASE("spans of JSON with damage everywhere are counted in bounded time", "[otlp]") {
+  std::string text = R"({"resourceSpans":[{"scopeSpans":[{"spans":[)";
+  for (int i = 0; i < 100'000; ++i) text += R"({"traceId":"a","startTimeUnixNano":")";
+  const Read read = Parse(text);
+  CHECK(read.status.code() == StatusCode::kDataLoss);
+  CHECK(read.report.events_bad == 100'000);
 }
 
 TEST_CASE("spans as JSON are recognised behind other members", "[otlp]") {

@@ -7,11 +7,13 @@
 
 #include <catch2/catch.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fakes/temp_directory.h"
 #include "pitot/serialize/dump.h"
 #include "read/parse.h"
+#include "read/rocprof_file.h"
 #include "report/incident_trace.h"
 
 using pitot::StatusCode;
@@ -55,7 +57,28 @@ TEST_CASE("the content of a file decides on its reader", "[read]") {
     CHECK(read.report.format == "kineto");
     CHECK(read.Count("unknown") == 0);
   }
-  CHECK(Parse("\xef\xbb\xbf \n[" + kChromeEvent + "]").report.format == "chrome");
+}
+
+TEST_CASE("a byte order mark before JSON is skipped", "[read]") {
+  const std::pair<const char*, std::string> texts[] = {
+      {"chrome", "[" + kChromeEvent + "]"},
+      {"kineto", R"({"traceEvents":[)" + kKinetoEvent + "]}"},
+      {"onnxruntime", "[" + kOnnxEvent + "]"},
+      {"jax", R"({"traceEvents":[)" + kJaxName + "," + kChromeEvent + "]}"},
+      {"rocprof", read_test::RocprofJson()},
+      {"otlp", R"({"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"5b8efff798038103d269b633813fc60c",)"
+               R"("spanId":"eee19b7ec3c1b174","startTimeUnixNano":"1","endTimeUnixNano":"2"}]}]}]})"}};
+  for (const auto& [format, text] : texts) {
+    CAPTURE(format);
+    for (const std::string& bytes :
+         {"\xef\xbb\xbf" + text, "\xef\xbb\xbf \n" + text, read_test::Gzip("\xef\xbb\xbf" + text)}) {
+      const Read read = Parse(bytes);
+      CHECK(read.status.message() == std::string());
+      CHECK(read.report.format == format);
+      CHECK(read.report.events == Parse(text).report.events);
+    }
+  }
+  CHECK(WhyNot("\xef\xbb\xbf") == "it is empty");
 }
 
 TEST_CASE("a trace whose first event is larger than 256 KiB is read", "[read]") {

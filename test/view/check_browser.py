@@ -194,9 +194,19 @@ def check_own(pitot: str, folder: Path) -> None:
         for by, title in TABLES.items():
             check({name: [2 * one for one in row] for name, row in top(pitot, trace, by).items()} == sums[title],
                   f'two files of the same trace do not count twice by {by}')
+        facts = opened.ask('() => document.getElementById("facts").textContent')
+        check(f'because {trace} and {trace} have no date' in facts, f'files without a date: {facts}')
+        check_losses(opened)
         check_quiet(opened)
     finally:
         opened.close()
+
+
+def check_losses(opened: ViewedPage) -> None:
+    """Losses beyond those listed are counted."""
+    text = opened.ask('() => { const [file] = page.data.files; file.losses = Array(1000).fill(["GPU", "overwritten", 0, 1]); '
+                      'file.loss_count = 2345; return page.lossesOf()[1].lastChild.textContent; }')
+    check(text.startswith('and 2,295 more of '), f'the last line of losses: {text}')
 
 
 def check_verdict(pitot: str, dump: Path, folder: Path) -> None:

@@ -57,7 +57,7 @@ def check_untrusted(page: Path) -> None:
         check(word not in text, f'the script makes markup or code of text: {word}')
 
 
-def check_launches(block: Block) -> None:
+def check_launches(block: Block, count: int) -> None:
     """A launch and its kernel know each other."""
     items = list(block.items())
     causes, last = [], 0
@@ -66,7 +66,7 @@ def check_launches(block: Block) -> None:
         causes.append(last if value else None)
     launches = {6: ('cudaLaunchKernel', 20_000), 7: ('cudaMemcpyAsync', 10_000)}  # and how long before, in ns
     work = [i for i, item in enumerate(items) if item[1] in launches]
-    check(len(work) == 40 and all(causes[i] is not None for i in work), 'a kernel or copy has no launch')
+    check(len(work) == count and all(causes[i] is not None for i in work), 'a kernel or copy has no launch')
     for i in work:
         launch = items[causes[i]]
         check((launch[0], items[i][2] - launch[2]) == launches[items[i][1]], f'{items[i]} was launched by {launch}')
@@ -105,7 +105,8 @@ def main() -> int:
                 check_lines(block)
                 check_untrusted(page)
                 if trace == own:
-                    check_launches(block)
+                    check_launches(block, 40)
+                    check_launches(Block(view(args.pitot, page, own, own)), 80)
             check_answers(args.pitot, folder)
     except Wrong as wrong:
         print(f'check_data: {wrong}', file=sys.stderr)

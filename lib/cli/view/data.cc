@@ -24,7 +24,7 @@ using model::StringId;
 using model::Trace;
 using nlohmann::ordered_json;
 
-constexpr size_t kMostLosses = 1000;  // of a file
+constexpr size_t kMostLosses = 1000;  // of a file; the page says how many more there are
 
 // A time on the page's axis.
 struct Axis {
@@ -62,7 +62,7 @@ class DataWriter {
  public:
   explicit DataWriter(const std::vector<ViewedFile>& files) : files_(files) {}
 
-  std::string Write() {
+  std::vector<std::string> Write() {
     const std::vector<Axis> axes = AxesOf(files_, &is_one_clock_);
     head_["version"] = 1;
     head_["one_clock"] = is_one_clock_;
@@ -72,7 +72,7 @@ class DataWriter {
     ordered_json& briefs = head_["briefs"] = ordered_json::object();
     for (const auto& [text, brief] : briefs_) briefs[std::to_string(text)] = brief;
     head_["items"] = items_;
-    std::string columns;
+    std::vector<std::string> parts(2);
     ordered_json& sizes = head_["columns"] = ordered_json::object();
     for (const auto& [name, column] : {std::pair{"begin", &begin_},
                                        {"duration", &duration_},
@@ -87,13 +87,12 @@ class DataWriter {
                                        {"args", &args_},
                                        {"sample_at", &sample_at_},
                                        {"sample", &sample_}}) {
-      sizes[name] = column->bytes().size();
-      columns += column->bytes();
+      sizes[name] = column->size();
+      parts.push_back(column->Take());
     }
-    const std::string head = head_.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-    std::string data;
-    for (int shift = 0; shift < 32; shift += 8) data += static_cast<char>(head.size() >> shift & 0xff);
-    return data + head + columns;
+    parts[1] = head_.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+    for (int shift = 0; shift < 32; shift += 8) parts[0] += static_cast<char>(parts[1].size() >> shift & 0xff);
+    return parts;
   }
 
  private:
@@ -102,14 +101,23 @@ class DataWriter {
   void AddFile(size_t file, const Axis& axis) {
     const ViewedFile& viewed = files_[file];
     const Trace& trace = viewed.trace;
-    const Lanes lanes = FillLanes(trace, viewed.is_judged ? &viewed.judgement.blame : nullptr, &texts_, &briefs_);
-    for (const Lane& lane : lanes.lanes)
-      head_["lanes"].push_back({{"file", file},
-                                {"group", lane.group},
-                                {"name", lane.name},
-                                {"nests", lane.nests},
-                                {"items", lane.count},
-                                {"known", axis.Of(lane.known_ns)}});
+    std::vector<std::pair<uint32_t, Row>> causes;  // by item
+    std::unordered_map<StringId, uint32_t> known;  // texts of arguments
+    uint32_t item = 0;
+    const Lanes lanes = FillLanes(trace, viewed.is_judged ? &viewed.blame : nullptr, &texts_, &briefs_,
+                                  [&](const Lane& lane, const std::vector<Item>& items) {
+                                    head_["lanes"].push_back({{"file", file},
+                                                              {"group", lane.group},
+                                                              {"name", lane.name},
+                                                              {"nests", lane.nests},
+                                                              {"items", items.size()},
+                                                              {"known", axis.Of(lane.known_ns)}});
+                                    AddItems(trace, items, axis, &known);
+                                    for (const Item& one : items) {
+                                      if (one.cause.row != kNone) causes.emplace_back(item, one.cause);
+                                      ++item;
+                                    }
+                                  });
     ordered_json one;
     one["name"] = viewed.name;
     one["format"] = viewed.format;
@@ -127,11 +135,12 @@ class DataWriter {
     for (const model::FiringRow& firing : trace.firings)
       one["firings"].push_back({axis.Of(firing.at_ns), trace.strings[firing.cause], trace.strings[firing.detail]});
     one["losses"] = Losses(trace, axis);
+    one["loss_count"] = trace.losses.size() + trace.gpu_losses.size();
     one["verdict"] = Verdict(viewed, lanes, axis);
     head_["files"].push_back(std::move(one));
-    AddItems(trace, lanes, axis);
+    AddCauses(causes, lanes);
     AddCounters(file, lanes, axis);
-    items_ += static_cast<uint32_t>(lanes.items.size());
+    items_ += lanes.items;
     requests_ += static_cast<uint32_t>(trace.requests.size());
     batches_ += static_cast<uint32_t>(trace.batches.size());
     sites_ += static_cast<uint32_t>(trace.sites.size());
@@ -203,14 +212,13 @@ class DataWriter {
 
   ordered_json Verdict(const ViewedFile& viewed, const Lanes& lanes, const Axis& axis) const {
     if (!viewed.is_judged) return {{"why_not", viewed.why_not}};
-    const analyze::Judgement& judgement = viewed.judgement;
-    const analyze::Verdict& verdict = judgement.verdict;
+    const analyze::Verdict& verdict = viewed.verdict;
     ordered_json tree = ordered_json::array();
-    for (const analyze::TreeLine& line : TreeLines(judgement.index, judgement.blame, verdict)) {
+    for (const analyze::TreeLine& line : viewed.tree) {
       const analyze::VerdictNode& node = verdict.tree[line.node];
       int64_t begin_ns = node.at.begin_ns, end_ns = node.at.end_ns;
       ordered_json item = ItemOf(lanes, EvidenceOf(node, lanes));
-      if (item.is_null() && end_ns <= begin_ns) begin_ns = judgement.blame.begin_ns, end_ns = judgement.blame.end_ns;
+      if (item.is_null() && end_ns <= begin_ns) begin_ns = viewed.blame.begin_ns, end_ns = viewed.blame.end_ns;
       tree.push_back({{"text", line.text},
                       {"category", line.category},
                       {"depth", line.depth},
@@ -221,10 +229,10 @@ class DataWriter {
     }
     std::string advice = verdict.root.advice.text;
     if (advice.empty() && !verdict.causes.empty()) advice = verdict.causes[0].advice.text;
-    return {{"sentence", VerdictSentence(judgement.index, judgement.blame, verdict)},
+    return {{"sentence", viewed.sentence},
             {"advice", advice},
-            {"request", ItemOf(lanes, {Source::kRequest, judgement.blame.request})},
-            {"at", {axis.Of(judgement.blame.begin_ns), axis.Of(judgement.blame.end_ns)}},
+            {"request", ItemOf(lanes, {Source::kRequest, viewed.blame.request})},
+            {"at", {axis.Of(viewed.blame.begin_ns), axis.Of(viewed.blame.end_ns)}},
             {"tree", tree}};
   }
   // Whatever shows a node best: the culprit's activity, batch or request, otherwise the place of the part.
@@ -242,32 +250,34 @@ class DataWriter {
     return {};
   }
 
-  void AddItems(const Trace& trace, const Lanes& lanes, const Axis& axis) {
-    std::unordered_map<StringId, uint32_t> known;  // texts of arguments
-    int64_t last_cause = 0;
-    for (const Lane& lane : lanes.lanes) {
-      int64_t before_ns = 0;
-      for (size_t i = lane.first; i < lane.first + lane.count; ++i) {
-        const Item& item = lanes.items[i];
-        const int64_t begin_ns = axis.Of(item.begin_ns);
-        begin_.AddSigned(begin_ns - before_ns);
-        before_ns = begin_ns;
-        // One that is open at the window's end may begin after it.
-        duration_.Add(static_cast<uint64_t>(std::max<int64_t>(0, item.end_ns - item.begin_ns)));
-        name_.Add(item.name);
-        kind_.Add(static_cast<uint64_t>(item.kind) << 1 | static_cast<uint64_t>(item.is_open));
-        level_.Add(item.level);
-        request_.Add(item.request == kNone ? 0 : requests_ + item.request + 1);
-        batch_.Add(item.batch == kNone ? 0 : batches_ + item.batch + 1);
-        site_.Add(item.site == kNone ? 0 : sites_ + item.site + 1);
-        const uint32_t cause = lanes.Place(item.cause);
-        // Near the one before: calls and their work are in the same order.
-        cause_.Add(cause == kNone ? 0 : Zigzag(int64_t{items_} + cause - last_cause) + 1);
-        if (cause != kNone) last_cause = int64_t{items_} + cause;
-        const size_t size = args_.bytes().size();
-        if (item.of.source == Source::kEvent) AddArgs(trace, item.of.row, &known);
-        arg_bytes_.Add(args_.bytes().size() - size);
-      }
+  void AddItems(const Trace& trace, const std::vector<Item>& items, const Axis& axis,
+                std::unordered_map<StringId, uint32_t>* known) {
+    int64_t before_ns = 0;
+    for (const Item& item : items) {
+      const int64_t begin_ns = axis.Of(item.begin_ns);
+      begin_.AddSigned(begin_ns - before_ns);
+      before_ns = begin_ns;
+      // One that is open at the window's end may begin after it.
+      duration_.Add(static_cast<uint64_t>(std::max<int64_t>(0, item.end_ns - item.begin_ns)));
+      name_.Add(item.name);
+      kind_.Add(static_cast<uint64_t>(item.kind) << 1 | static_cast<uint64_t>(item.is_open));
+      level_.Add(item.level);
+      request_.Add(item.request == kNone ? 0 : requests_ + item.request + 1);
+      batch_.Add(item.batch == kNone ? 0 : batches_ + item.batch + 1);
+      site_.Add(item.site == kNone ? 0 : sites_ + item.site + 1);
+      const size_t size = args_.size();
+      if (item.of.source == Source::kEvent) AddArgs(trace, item.of.row, known);
+      arg_bytes_.Add(args_.size() - size);
+    }
+  }
+  // Of all items of a file: a cause may be in a later lane.
+  void AddCauses(const std::vector<std::pair<uint32_t, Row>>& causes, const Lanes& lanes) {
+    auto next = causes.begin();
+    for (uint32_t item = 0; item < lanes.items; ++item) {
+      const uint32_t cause = next != causes.end() && next->first == item ? lanes.Place((next++)->second) : kNone;
+      // Near the one before: calls and their work are in the same order.
+      cause_.Add(cause == kNone ? 0 : Zigzag(int64_t{items_} + cause - last_cause_) + 1);
+      if (cause != kNone) last_cause_ = int64_t{items_} + cause;
     }
   }
   static uint64_t Zigzag(int64_t value) {
@@ -326,12 +336,13 @@ class DataWriter {
                         {"lanes", ordered_json::array()},
                         {"counters", ordered_json::array()}};
   uint32_t items_ = 0, requests_ = 0, batches_ = 0, sites_ = 0;  // of earlier files
+  int64_t last_cause_ = 0;
   Packed begin_, duration_, name_, kind_, level_, request_, batch_, site_, cause_, arg_bytes_, args_, sample_at_,
       sample_;
 };
 
 }  // namespace
 
-std::string ViewData(const std::vector<ViewedFile>& files) { return DataWriter(files).Write(); }
+std::vector<std::string> ViewData(const std::vector<ViewedFile>& files) { return DataWriter(files).Write(); }
 
 }  // namespace pitot::cli::view

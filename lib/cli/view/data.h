@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "pitot/analyze/judgement.h"
+#include "pitot/analyze/verdict.h"
 #include "pitot/model/trace.h"
 
 namespace pitot::cli::view {
@@ -17,14 +17,17 @@ struct ViewedFile {
   std::string format;  // "dump"
   bool is_damaged = false;
   model::Trace trace;
-  analyze::Judgement judgement;
   bool is_judged = false;
   std::string why_not;  // reason, if it is not
+  analyze::RequestBlame blame;
+  analyze::Verdict verdict;
+  std::string sentence;
+  std::vector<analyze::TreeLine> tree;
 };
 
-// The head as JSON after its size (4 bytes, the lowest first), then the columns. docs/reference/formats/view.md. Throws
-// std::bad_alloc.
-std::string ViewData(const std::vector<ViewedFile>& files);
+// In parts: the size of the head (4 bytes, the lowest first), the head as JSON, and the columns.
+// docs/reference/formats/view.md. Throws std::bad_alloc.
+std::vector<std::string> ViewData(const std::vector<ViewedFile>& files);
 
 }  // namespace pitot::cli::view
 

@@ -39,8 +39,8 @@ ItemKind KindOf(GpuKind kind) {
 
 class Filler {
  public:
-  Filler(const Trace& trace, Texts* texts, std::unordered_map<uint32_t, std::string>* briefs)
-      : trace_(trace), texts_(*texts), briefs_(*briefs), waiting_(trace) {
+  Filler(const Trace& trace, Texts* texts, std::unordered_map<uint32_t, std::string>* briefs, const TakeLane& take)
+      : trace_(trace), texts_(*texts), briefs_(*briefs), take_(take), waiting_(trace) {
     const size_t rows[kSources] = {
         0, trace.events.size(), trace.calls.size(), trace.gpu.size(), trace.requests.size(), trace.batches.size()};
     for (size_t i = 0; i < kSources; ++i) out_.places[i].assign(rows[i], kNone);
@@ -72,13 +72,11 @@ class Filler {
   void AddLane(const std::string& group, const std::string& name, std::vector<Item> items, int64_t known_ns,
                bool nests = false) {
     if (items.empty()) return;
-    const size_t first = out_.items.size();
-    out_.lanes.push_back({group, name, nests, known_ns, first, items.size()});
-    for (size_t i = 0; i < items.size(); ++i) {
-      const Row of = items[i].of;
-      if (of.row != kNone) out_.places[static_cast<size_t>(of.source)][of.row] = static_cast<uint32_t>(first + i);
+    for (const Item& item : items) {
+      if (item.of.row != kNone) out_.places[static_cast<size_t>(item.of.source)][item.of.row] = out_.items;
+      ++out_.items;
     }
-    out_.items.insert(out_.items.end(), items.begin(), items.end());
+    take_({group, name, nests, known_ns}, items);
   }
   template <class Levels> void AddLane(const std::string& group, const std::string& name, std::vector<Item> items,
                                        Levels levels, int64_t known_ns) {
@@ -343,6 +341,7 @@ class Filler {
   const Trace& trace_;
   Texts& texts_;
   std::unordered_map<uint32_t, std::string>& briefs_;
+  const TakeLane& take_;
   const model::WaitingCalls waiting_;
   std::unordered_map<StringId, uint32_t> kernels_;  // texts, by compiled name
   std::map<std::string, std::vector<std::pair<int64_t, double>>> own_counters_;
@@ -352,8 +351,8 @@ class Filler {
 }  // namespace
 
 Lanes FillLanes(const Trace& trace, const analyze::RequestBlame* walk, Texts* texts,
-                std::unordered_map<uint32_t, std::string>* briefs) {
-  return Filler(trace, texts, briefs).Fill(walk);
+                std::unordered_map<uint32_t, std::string>* briefs, const TakeLane& take) {
+  return Filler(trace, texts, briefs, take).Fill(walk);
 }
 
 }  // namespace pitot::cli::view

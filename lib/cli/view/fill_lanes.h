@@ -12,9 +12,10 @@
 
 namespace pitot::cli::view {
 
-// `walk` may be null. `briefs` gets the short names of kernels, by place in `texts`. O(n log n).
+// Gives each lane to `take`, so that one is in memory at a time. `walk` may be null. `briefs` gets the short names of
+// kernels, by place in `texts`. O(n log n).
 Lanes FillLanes(const model::Trace& trace, const analyze::RequestBlame* walk, Texts* texts,
-                std::unordered_map<uint32_t, std::string>* briefs);
+                std::unordered_map<uint32_t, std::string>* briefs, const TakeLane& take);
 
 }  // namespace pitot::cli::view
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -67,7 +68,6 @@ struct Lane {
   std::string name;
   bool nests = false;            // items are within each other: those of one thread
   int64_t known_ns = INT64_MIN;  // its record is complete from here on
-  size_t first = 0, count = 0;   // of the items
 };
 
 // A quantity over time.
@@ -91,10 +91,12 @@ class Texts {
   std::vector<const std::string*> texts_;
 };
 
-// The lanes of one trace, from top to bottom.
+// Takes a lane with its items by begin, the longer first. Lanes come from top to bottom.
+using TakeLane = std::function<void(const Lane&, const std::vector<Item>&)>;
+
+// What lies on the lanes of one trace.
 struct Lanes {
-  std::vector<Lane> lanes;
-  std::vector<Item> items;  // by lane, then begin, the longer first
+  uint32_t items = 0;
   std::vector<ViewedCounter> counters;
   std::vector<uint32_t> places[kSources];  // by table: the item of each row, or kNone
   uint32_t Place(Row row) const {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers as bytes, and bytes as text: how the data of `pitot view` travels in its page.
+// Numbers as bytes: how the data of `pitot view` travels in its page.
 #ifndef PITOT_LIB_CLI_VIEW_PACKED_H_
 #define PITOT_LIB_CLI_VIEW_PACKED_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
-#include <string_view>
+#include <utility>
 
 namespace pitot::cli::view {
 
@@ -23,15 +24,12 @@ class Packed {
   void AddRaw(uint64_t value) {
     for (int i = 0; i < 8; ++i, value >>= 8) bytes_ += static_cast<char>(value);
   }
-  const std::string& bytes() const { return bytes_; }
+  size_t size() const { return bytes_.size(); }
+  std::string Take() { return std::move(bytes_); }
 
  private:
   std::string bytes_;
 };
-
-// Deflates as zlib does (RFC 1950). Throws std::bad_alloc.
-std::string Deflated(std::string_view bytes);
-std::string Base64(std::string_view bytes);
 
 }  // namespace pitot::cli::view
 

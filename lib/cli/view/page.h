@@ -6,12 +6,15 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "pitot/extend/serializer.h"
 
 namespace pitot::cli::view {
 
-// One self-contained HTML file: no network, and no script but its own, by the hash in its policy. `title` is escaped;
-// `data` (ViewData) is deflated and encoded. Throws std::bad_alloc.
-std::string ViewPage(std::string_view title, std::string_view data);
+// Writes one self-contained HTML file: no network, and no script but its own, by the hash in its policy. `title` is
+// escaped; `data` (ViewData) is deflated and encoded. Whether the sink took all. Throws std::bad_alloc.
+bool WritePage(std::string_view title, const std::vector<std::string>& data, ByteSink* sink);
 
 }  // namespace pitot::cli::view
 

@@ -35,10 +35,12 @@ class Page {
     const facts = data.files.map((file) => [file.process && `${file.process} (pid ${file.pid})`,
       `${timeText(file.window[1] - file.window[0])} recorded`, file.wall && this.wallText(file, file.window[0]).slice(0, 19) + ' UTC',
       file.damaged && 'damaged: only the undamaged part is shown',
-      file.losses.length > 0 && `${countText(file.losses.length)} stretches with lost records (Details)`]
+      file.loss_count > 0 && `${countText(file.loss_count)} stretches with lost records (Details)`]
       .filter(Boolean).join(', ')).join(' · ');
-    const several = data.files.length < 2 ? '' :
-      data.head.one_clock ? ' · on one clock' : ' · each file begins at 0, because their clocks do not overlap';
+    const undated = data.files.filter((file) => !file.wall).map((file) => file.name);
+    const several = data.files.length < 2 ? '' : data.head.one_clock ? ' · on one clock' :
+      ` · each file begins at 0, because ${undated.length === 0 ? 'they were recorded at different times' :
+        `${undated.join(' and ')} ${undated.length === 1 ? 'has' : 'have'} no date`}`;
     $('facts').textContent = `${facts}${several} · ${countText(data.count)} bars · drag to add up, click for details, W A S D to move, ? for all keys`;
     const legend = [['code', 'code'], ['wait', 'waits'], ['launch', 'calls of the GPU\'s API'], ['gpu', 'kernels'], ['copy', 'copies'],
       ['request', 'requests'], ['bad', 'failed requests'], ['queue', 'queues and stages'], ['batch', 'batches'], ['trouble', 'slow GPU work, driver'],
@@ -216,8 +218,12 @@ class Page {
   }
 
   lossesOf() {
-    const lines = this.data.files.flatMap((file) => file.losses.slice(0, 50).map(([who, reason, from, to]) =>
-      element('li', {textContent: `${who}: ${reason}, from ${timeText(from - file.window[0])} to ${timeText(to - file.window[0])}`})));
+    const lines = this.data.files.flatMap((file) => {
+      const shown = file.losses.slice(0, 50).map(([who, reason, from, to]) =>
+        `${who}: ${reason}, from ${timeText(from - file.window[0])} to ${timeText(to - file.window[0])}`);
+      const more = file.loss_count - shown.length;
+      return more > 0 ? [...shown, `and ${countText(more)} more of ${file.name}: see pitot info`] : shown;
+    }).map((text) => element('li', {textContent: text}));
     return lines.length === 0 ? [] : [element('h3', {textContent: 'Lost records'}), element('ul', {}, ...lines)];
   }
 
