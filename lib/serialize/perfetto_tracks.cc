@@ -34,9 +34,10 @@ void Tracks::DescribeCounter(uint64_t uuid, uint64_t parent, std::string_view na
   out_.EndPacket();
 }
 
-uint64_t Tracks::Group(Of of, uint64_t id, std::string_view prefix, std::string_view name) {
+uint64_t Tracks::Group(Of of, uint64_t id, std::string_view prefix, std::string_view name, uint64_t parent) {
   const uint64_t uuid = Uuid(of, id);
-  if (groups_.emplace(uuid, true).second) Describe(uuid, Process(), std::string(prefix).append(name));
+  if (groups_.emplace(uuid, true).second)
+    Describe(uuid, parent != 0 ? parent : Process(), std::string(prefix).append(name));
   return uuid;
 }
 

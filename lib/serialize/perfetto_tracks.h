@@ -37,6 +37,8 @@ enum class Of : uint64_t {
   kLaunch,
   kRecording,
   kOtherCalls,
+  kCounters,
+  kDeviceCounters,
 };
 
 class Tracks {
@@ -54,8 +56,8 @@ class Tracks {
   // A track of values over time; `unit` may be empty.
   void DescribeCounter(uint64_t uuid, uint64_t parent, std::string_view name, std::string_view unit);
 
-  // A group of tracks in the process. Describes it on the first call.
-  uint64_t Group(Of of, uint64_t id, std::string_view prefix, std::string_view name);
+  // A group of tracks in the process, or in another group. Describes it on the first call.
+  uint64_t Group(Of of, uint64_t id, std::string_view prefix, std::string_view name, uint64_t parent = 0);
   // A track in a group that is free from `begin_ns` to `end_ns`. Viewers show tracks of the same group and name as one.
   // Calls must come in the order of `begin_ns`.
   uint64_t Lane(uint64_t group, std::string_view name, int64_t begin_ns, int64_t end_ns);
