@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -72,7 +73,9 @@ class Tracks {
 
   const int64_t pid_;
   PacketWriter& out_;
-  std::map<uint64_t, bool> groups_;
+  std::set<uint64_t> groups_;
+  // By name, the places of tracks in groups that are in the order of their descriptions.
+  std::map<uint64_t, std::map<std::string, uint64_t>> ranks_;
   std::map<std::pair<uint64_t, std::string>, Rows, std::less<>> rows_;
   uint64_t lanes_described_ = 0;
 };

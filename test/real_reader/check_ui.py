@@ -60,6 +60,10 @@ def compare(rows, tracks, differences):
         [(*path, sum(n for name, n in track["slices"].items() if not name.startswith("lost: ")))
          for path, track in below if len(path) == 2 and path[0].startswith("GPU ") and path[1].startswith("stream ")])
 
+    streams = dict.fromkeys((gpu, stream) for gpu, stream, *_ in rows["gpu"])
+    differences.compare("order of streams", enumerate(streams),
+                        enumerate(tuple(path) for path, _ in below if tuple(path) in streams))
+
     # Groups of counters are for people: they begin with this word.
     differences.compare(
         "counters", counted([(name,) for _, name, _ in rows["counter"]]

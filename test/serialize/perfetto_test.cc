@@ -470,6 +470,20 @@ TEST_CASE("a Perfetto trace shows streams below their device, and calls with arr
   CHECK(graph.event.flow_ids_size() == 0);
 }
 
+TEST_CASE("a viewer shows streams in their order, and rows of a stream together", "[perfetto]") {
+  const Trace trace = SampleTrace();
+  const Replayed replayed = Replay(Serialize(trace));
+  std::map<std::string, std::set<int>> ranks;
+  for (const auto& [uuid, track] : replayed.tracks) {
+    if (ParentName(replayed, uuid) != "GPU 0 NVIDIA H100 80GB HBM3") continue;
+    CHECK(replayed.tracks.at(track.parent_uuid()).child_ordering() == 3);  // EXPLICIT
+    ranks[track.name()].insert(track.sibling_order_rank());
+  }
+  REQUIRE(ranks.size() > 3);
+  for (const auto& [name, of] : ranks) CHECK(of.size() == 1);
+  CHECK(*ranks.at("stream 7 (context 1) compute").begin() < *ranks.at("stream 14 (context 1)").begin());
+}
+
 TEST_CASE("counters named after a host or thread are grouped by the first word of their names", "[perfetto]") {
   Trace trace;
   const std::pair<const char*, const char*> names[] = {{"host: major faults", "counters host"},
