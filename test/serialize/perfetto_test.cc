@@ -409,7 +409,9 @@ TEST_CASE("a Perfetto trace of the sample has all the sample's rows", "[perfetto
   const Replayed::Slice& wait = replayed.Find("wait model mutex");
   CHECK(wait.args.at("kind") == "lock");
   CHECK(wait.args.at("owner_request") == "1111222233334444");
-  CHECK(replayed.TrackName(replayed.Find("(unloaded 0x7f00)").track) == "http 0 (overlapping)");
+  const Replayed::Slice& beside = replayed.Find("(unloaded 0x7f00)");
+  CHECK(replayed.TrackName(beside.track) == "http 0 (overlapping)");
+  CHECK(ParentName(replayed, beside) == "http 0");
   const Replayed::Slice& lost = replayed.Find("lost: overwritten");
   CHECK(lost.args.at("events") == "120");
   CHECK(replayed.TrackName(lost.track) == "http 0");
