@@ -72,19 +72,23 @@ def compare(rows, tracks, differences):
          if track["samples"]])
 
 
-def check(dump, args):
+def check(dumps, args):
+    """Compares dumps with the page of one file: a trace, or an archive of traces of several processes."""
     with tempfile.TemporaryDirectory() as folder:
-        trace = pathlib.Path(folder, "trace.pftrace")
-        subprocess.run([args.pitot, "convert", dump, "--to", "perfetto", "-o", trace], check=True, capture_output=True)
-        with PerfettoUi(trace, TIME_LIMIT_S) as ui:
+        file = pathlib.Path(folder, "trace.pftrace" if len(dumps) == 1 else "all.tar")
+        subprocess.run([args.pitot, "convert", *dumps, "--to", "perfetto", "-o", file], check=True, capture_output=True)
+        with PerfettoUi(file, TIME_LIMIT_S) as ui:
             ui.evaluate("arrange", OPEN_ALL)
             ui.fit_height()
             tracks = ui.evaluate("shownTracks")
             if args.pictures:
                 args.pictures.mkdir(parents=True, exist_ok=True)
-                args.pictures.joinpath(f"{dump.parent.name}.png").write_bytes(ui.picture())
+                name = dumps[0].parent.name if len(dumps) == 1 else "archive"
+                args.pictures.joinpath(f"{name}.png").write_bytes(ui.picture())
     differences = Differences()
-    compare(expected_rows(args.expected_rows, dump), tracks, differences)
+    for dump in dumps:
+        print(f"-- {dump}")
+        compare(expected_rows(args.expected_rows, dump), tracks, differences)
     return differences.count
 
 
@@ -94,14 +98,14 @@ def main():
     parser.add_argument("--pitot", type=pathlib.Path, default=ROOT / "build/release/bin/pitot")
     parser.add_argument("--expected-rows", type=pathlib.Path, default=ROOT / "build/release/bin/pitot_expected_rows",
                         help="the program built from expected_rows.cc")
+    parser.add_argument("--together", action="store_true", help="in one archive; each dump is of another process")
     parser.add_argument("--pictures", type=pathlib.Path, metavar="FOLDER", help="keep a picture of each page")
     args = parser.parse_args()
     stop_cleanly_when_terminated()
     different = 0
-    for dump in args.dumps:
-        print(f"-- {dump}")
+    for dumps in [args.dumps] if args.together else [[dump] for dump in args.dumps]:
         try:
-            different += check(dump, args)
+            different += check(dumps, args)
         except EnvironmentProblem as problem:
             print(f"skipped: {problem}")
             return 77
