@@ -512,7 +512,8 @@ void OwnPerfettoTarget::AddSample(const PerfettoEvent& event, const Track& home,
     return;
   }
   if (track->row == kNone) {
-    const Track* const parent = ParentOf(*track);
+    const Track* parent = ParentOf(*track);
+    if (parent != nullptr && parent->kind == Track::kOther) parent = ParentOf(*parent);  // of a group of counters
     track->row = static_cast<uint32_t>(trace_.counters.size());
     trace_.counters.push_back({parent != nullptr && parent->kind == Track::kDevice ? parent->row : kNone,
                                rows_.Intern(track->name), rows_.Intern(track->unit)});

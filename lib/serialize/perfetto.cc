@@ -810,7 +810,7 @@ class PerfettoWriter {
     if (count < kMaxOverlapTracks) {
       const uint64_t track =
           tracks_.Uuid(is_calls ? Of::kCalls : Of::kOverlap, uint64_t{thread_} * kMaxOverlapTracks + count);
-      tracks_.Describe(track, process_track_,
+      tracks_.Describe(track, tracks_.Uuid(Of::kThread, thread_),
                        ThreadName(trace_, thread_) + (is_calls ? " (CUDA calls)" : " (overlapping)"));
       overlap_.push_back({track, is_calls, {}});
       return &overlap_.back();

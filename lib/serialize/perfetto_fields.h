@@ -69,7 +69,17 @@ enum : uint32_t { kEventNames = 2, kAnnotationNames = 3, kAnnotationStrings = 29
 enum : uint32_t { kIid = 1, kText = 2 };
 }  // namespace interned
 namespace track {
-enum : uint32_t { kUuid = 1, kName = 2, kProcess = 3, kThread = 4, kParentUuid = 5, kCounter = 8 };
+enum : uint32_t {
+  kUuid = 1,
+  kName = 2,
+  kProcess = 3,
+  kThread = 4,
+  kParentUuid = 5,
+  kCounter = 8,
+  kOrdering = 11,
+  kRank = 12
+};
+enum : uint32_t { kExplicitOrdering = 3 };
 enum : uint32_t { kProcessPid = 1, kProcessName = 6 };
 enum : uint32_t { kCounterUnit = 3, kCounterUnitName = 6 };
 enum : uint32_t { kUnitBytes = 3 };

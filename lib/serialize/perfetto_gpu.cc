@@ -89,10 +89,22 @@ void GpuTracks::Describe() {
   }
   for (uint32_t counter = 0; counter < trace_.counters.size(); ++counter) {
     const model::CounterRow& row = trace_.counters[counter];
-    tracks_.DescribeCounter(tracks_.Uuid(Of::kSampled, counter),
-                            row.device == kNone ? tracks_.Process() : DeviceGroup(row.device),
+    tracks_.DescribeCounter(tracks_.Uuid(Of::kSampled, counter), CounterGroup(row),
                             OrElse(trace_.strings[row.name], "counter"), trace_.strings[row.unit]);
   }
+}
+
+// Counters of a device have a group in its group. Others are grouped by the first word of names like `thread 12: major
+// faults`. Otherwise there would be hundreds between the rows of threads and requests.
+uint64_t GpuTracks::CounterGroup(const model::CounterRow& row) {
+  if (row.device != kNone)
+    return tracks_.Group(Of::kDeviceCounters, row.device, "counters", "", DeviceGroup(row.device));
+  const std::string_view name = trace_.strings[row.name];
+  const size_t colon = name.find(": ");
+  if (colon == std::string_view::npos) return tracks_.Process();
+  const std::string_view word = name.substr(0, std::min(colon, name.find(' ')));
+  const auto group = counter_groups_.try_emplace(std::string(word), counter_groups_.size()).first;
+  return tracks_.Group(Of::kCounters, group->second, "counters ", word);
 }
 
 void GpuTracks::Write(uint32_t first_sequence) {

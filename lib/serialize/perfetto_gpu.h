@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -42,6 +43,7 @@ class GpuTracks {
  private:
   std::string StreamName(uint32_t stream) const;
   uint64_t DeviceGroup(uint32_t device);
+  uint64_t CounterGroup(const model::CounterRow& row);
   const model::KernelName& NameOf(model::StringId compiled);
   // The arrow to a row from its call. Only the first row of a call on a stream has one. 0: none.
   uint64_t FlowTo(uint32_t row) const;
@@ -75,6 +77,7 @@ class GpuTracks {
   const model::LaunchIndex launches_;
   std::vector<Calls> calls_;  // by thread, then of unknown threads
   std::unordered_map<model::StringId, model::KernelName> names_;
+  std::map<std::string, size_t> counter_groups_;  // numbers, by the first word of their names
   // Texts that repeat in many slices.
   PacketWriter::Seen kinds_, full_names_, grids_, blocks_, requests_, batches_, awaited_;
 };

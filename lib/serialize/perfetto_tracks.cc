@@ -11,6 +11,9 @@ void Tracks::Describe(uint64_t uuid, uint64_t parent, std::string_view name) {
   buffer.Varint(field::kUuid, uuid);
   buffer.Varint(field::kParentUuid, parent);
   buffer.String(field::kName, name);
+  if (ranks_.contains(uuid)) buffer.Varint(field::kOrdering, field::kExplicitOrdering);
+  if (const auto ranks = ranks_.find(parent); ranks != ranks_.end())
+    buffer.Varint(field::kRank, ranks->second.try_emplace(std::string(name), ranks->second.size()).first->second);
   buffer.Close(descriptor);
   out_.EndPacket();
 }
@@ -34,9 +37,11 @@ void Tracks::DescribeCounter(uint64_t uuid, uint64_t parent, std::string_view na
   out_.EndPacket();
 }
 
-uint64_t Tracks::Group(Of of, uint64_t id, std::string_view prefix, std::string_view name) {
+uint64_t Tracks::Group(Of of, uint64_t id, std::string_view prefix, std::string_view name, uint64_t parent) {
   const uint64_t uuid = Uuid(of, id);
-  if (groups_.emplace(uuid, true).second) Describe(uuid, Process(), std::string(prefix).append(name));
+  if (!groups_.insert(uuid).second) return uuid;
+  if (of == Of::kDevice) ranks_[uuid];  // by name, stream 13 would be before stream 7
+  Describe(uuid, parent != 0 ? parent : Process(), std::string(prefix).append(name));
   return uuid;
 }
 

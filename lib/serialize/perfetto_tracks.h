@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,6 +38,8 @@ enum class Of : uint64_t {
   kLaunch,
   kRecording,
   kOtherCalls,
+  kCounters,
+  kDeviceCounters,
 };
 
 class Tracks {
@@ -54,8 +57,8 @@ class Tracks {
   // A track of values over time; `unit` may be empty.
   void DescribeCounter(uint64_t uuid, uint64_t parent, std::string_view name, std::string_view unit);
 
-  // A group of tracks in the process. Describes it on the first call.
-  uint64_t Group(Of of, uint64_t id, std::string_view prefix, std::string_view name);
+  // A group of tracks in the process, or in another group. Describes it on the first call.
+  uint64_t Group(Of of, uint64_t id, std::string_view prefix, std::string_view name, uint64_t parent = 0);
   // A track in a group that is free from `begin_ns` to `end_ns`. Viewers show tracks of the same group and name as one.
   // Calls must come in the order of `begin_ns`.
   uint64_t Lane(uint64_t group, std::string_view name, int64_t begin_ns, int64_t end_ns);
@@ -70,7 +73,9 @@ class Tracks {
 
   const int64_t pid_;
   PacketWriter& out_;
-  std::map<uint64_t, bool> groups_;
+  std::set<uint64_t> groups_;
+  // By name, the places of tracks in groups that are in the order of their descriptions.
+  std::map<uint64_t, std::map<std::string, uint64_t>> ranks_;
   std::map<std::pair<uint64_t, std::string>, Rows, std::less<>> rows_;
   uint64_t lanes_described_ = 0;
 };

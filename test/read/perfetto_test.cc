@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -541,6 +543,17 @@ TEST_CASE("packed Perfetto packets that grow without end are damage", "[perfetto
   CHECK(read.Events() == "decode 1000+100");
 }
 
+// The sampled counters: device, name and unit.
+std::set<std::tuple<int64_t, std::string, std::string>> Counters(const Trace& trace) {
+  std::set<std::tuple<int64_t, std::string, std::string>> counters;
+  for (const uint32_t row : trace.samples.counter) {
+    const pitot::model::CounterRow& counter = trace.counters[row];
+    const int64_t device = counter.device == kNone ? -1 : int64_t{trace.devices[counter.device].ordinal};
+    counters.emplace(device, trace.strings[counter.name], trace.strings[counter.unit]);
+  }
+  return counters;
+}
+
 TEST_CASE("what Pitot wrote for Perfetto has the same tables when it is read", "[perfetto]") {
   const auto check = [](const Trace& trace, const pitot::PerfettoOptions& options = {}) {
     const Read read = Parse(Written(trace, options));
@@ -561,6 +574,7 @@ TEST_CASE("what Pitot wrote for Perfetto has the same tables when it is read", "
     CHECK(read.trace.asyncs.size() == trace.asyncs.size());
     CHECK(read.trace.tokens.size() == trace.tokens.size());
     CHECK(read.trace.samples.size() == trace.samples.size());
+    CHECK(Counters(read.trace) == Counters(trace));
     CHECK(read.trace.losses.size() == trace.losses.size());
     CHECK(read.trace.gpu_losses.size() == trace.gpu_losses.size());
     CHECK(read.trace.firings.size() == trace.firings.size());

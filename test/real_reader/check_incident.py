@@ -47,9 +47,11 @@ from slice s join track t on s.track_id = t.id left join track p on t.parent_id 
 where s.name glob 'lost: *' and (p.name glob 'GPU *' or t.name glob 'GPU *')"""
 SLICES_BY_ID = "select s.id, s.ts, s.name from slice s join thread_track tt on s.track_id = tt.id"
 ARROWS = "select slice_out, slice_in from flow"
+# A counter of a device is below a group of counters, which is below the device's group.
 COUNTERS = """
-select c.ts, t.name, c.value, coalesce(p.name, ''), coalesce(k.unit, '')
-from counter c join counter_track k on c.track_id = k.id join track t on c.track_id = t.id left join track p on t.parent_id = p.id"""
+select c.ts, t.name, c.value, coalesce(g.name, ''), coalesce(k.unit, '')
+from counter c join counter_track k on c.track_id = k.id join track t on c.track_id = t.id
+left join track p on t.parent_id = p.id left join track g on p.parent_id = g.id"""
 THREADS = "select tid, name from thread where upid is not null and tid != 0"
 
 

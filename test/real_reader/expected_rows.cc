@@ -242,6 +242,7 @@ int main(int argc, char** argv) {
   }
   // Unix time at the origin of the other rows' times.
   std::printf("clock\t%" PRId64 "\n", trace.clock.realtime_ns - trace.clock.monotonic_ns);
+  std::printf("process\t%s\t%" PRId64 "\n", Text(trace.strings[trace.process_name]).c_str(), trace.pid);
   PrintThreads(trace);
   PrintRequests(trace);
   PrintBatches(trace);

@@ -289,9 +289,12 @@ bool IsCall(const Replayed::Slice& slice) {
   return kind != slice.args.end() && kind->second == "CUDA call";
 }
 // The name of the track above the slice's track; "" if there is none.
-std::string ParentName(const Replayed& replayed, const Replayed::Slice& slice) {
-  const proto::TrackDescriptor& track = replayed.tracks.at(slice.track);
+std::string ParentName(const Replayed& replayed, uint64_t uuid) {
+  const proto::TrackDescriptor& track = replayed.tracks.at(uuid);
   return track.has_parent_uuid() ? replayed.TrackName(track.parent_uuid()) : "";
+}
+std::string ParentName(const Replayed& replayed, const Replayed::Slice& slice) {
+  return ParentName(replayed, slice.track);
 }
 bool IsGpu(const Replayed& replayed, const Replayed::Slice& slice) {
   return ParentName(replayed, slice).rfind("GPU ", 0) == 0;
@@ -406,7 +409,9 @@ TEST_CASE("a Perfetto trace of the sample has all the sample's rows", "[perfetto
   const Replayed::Slice& wait = replayed.Find("wait model mutex");
   CHECK(wait.args.at("kind") == "lock");
   CHECK(wait.args.at("owner_request") == "1111222233334444");
-  CHECK(replayed.TrackName(replayed.Find("(unloaded 0x7f00)").track) == "http 0 (overlapping)");
+  const Replayed::Slice& beside = replayed.Find("(unloaded 0x7f00)");
+  CHECK(replayed.TrackName(beside.track) == "http 0 (overlapping)");
+  CHECK(ParentName(replayed, beside) == "http 0");
   const Replayed::Slice& lost = replayed.Find("lost: overwritten");
   CHECK(lost.args.at("events") == "120");
   CHECK(replayed.TrackName(lost.track) == "http 0");
@@ -467,6 +472,45 @@ TEST_CASE("a Perfetto trace shows streams below their device, and calls with arr
   CHECK(graph.event.flow_ids_size() == 0);
 }
 
+TEST_CASE("a viewer shows streams in their order, and rows of a stream together", "[perfetto]") {
+  const Trace trace = SampleTrace();
+  const Replayed replayed = Replay(Serialize(trace));
+  std::map<std::string, std::set<int>> ranks;
+  for (const auto& [uuid, track] : replayed.tracks) {
+    if (ParentName(replayed, uuid) != "GPU 0 NVIDIA H100 80GB HBM3") continue;
+    CHECK(replayed.tracks.at(track.parent_uuid()).child_ordering() == 3);  // EXPLICIT
+    ranks[track.name()].insert(track.sibling_order_rank());
+  }
+  REQUIRE(ranks.size() > 3);
+  for (const auto& [name, of] : ranks) CHECK(of.size() == 1);
+  CHECK(*ranks.at("stream 7 (context 1) compute").begin() < *ranks.at("stream 14 (context 1)").begin());
+}
+
+TEST_CASE("counters named after a host or thread are grouped by the first word of their names", "[perfetto]") {
+  Trace trace;
+  const std::pair<const char*, const char*> names[] = {{"host: major faults", "counters host"},
+                                                       {"host: minor faults", "counters host"},
+                                                       {"thread 1: major faults", "counters thread"},
+                                                       {"thread 2: major faults", "counters thread"},
+                                                       {"queue depth", "server"}};
+  trace.process_name = trace.strings.Add("server");
+  for (const auto& [name, group] : names) {
+    trace.samples.counter.push_back(static_cast<uint32_t>(trace.counters.size()));
+    trace.samples.at_ns.push_back(1000);
+    trace.samples.value.push_back(1);
+    trace.counters.push_back({kNone, trace.strings.Add(name), 0});
+  }
+  const Replayed replayed = Replay(Serialize(trace));
+  std::map<std::string, std::string> groups;
+  std::set<uint64_t> parents;
+  for (const Replayed::Slice& sample : replayed.counters) {
+    groups[replayed.TrackName(sample.track)] = ParentName(replayed, sample);
+    parents.insert(replayed.tracks.at(sample.track).parent_uuid());
+  }
+  CHECK(groups == std::map<std::string, std::string>(std::begin(names), std::end(names)));
+  CHECK(parents.size() == 3);
+}
+
 TEST_CASE("a Perfetto trace shows GPUs' counters, recorded depths and overheads", "[perfetto]") {
   const Replayed replayed = Replay(Serialize(SampleTrace()));
 
@@ -477,7 +521,8 @@ TEST_CASE("a Perfetto trace shows GPUs' counters, recorded depths and overheads"
     const proto::CounterDescriptor& counter = replayed.tracks.at(sample.track).counter();
     if (replayed.TrackName(sample.track) == "SM clock") {
       CHECK(counter.unit_name() == "MHz");
-      CHECK(ParentName(replayed, sample) == "GPU 0 NVIDIA H100 80GB HBM3");
+      CHECK(ParentName(replayed, sample) == "counters");
+      CHECK(ParentName(replayed, replayed.tracks.at(sample.track).parent_uuid()) == "GPU 0 NVIDIA H100 80GB HBM3");
     } else {
       CHECK(counter.unit() == proto::CounterDescriptor::UNIT_SIZE_BYTES);
       CHECK(ParentName(replayed, sample) == "sample_server");

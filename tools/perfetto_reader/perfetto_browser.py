@@ -158,6 +158,11 @@ class Chromium:
         return EnvironmentProblem(f'chromium ended by itself; its last messages: {errors or "none"}\n'
                                   'Check that "chromium --headless=new --no-sandbox --dump-dom about:blank" works on this machine.')
 
+    @property
+    def pid(self) -> int:
+        """The browser's process. It leads the session of all its processes."""
+        return self._process.pid
+
     def _send(self, message: dict, deadline: Deadline) -> None:
         data = json.dumps(message).encode('ascii') + b'\0'
         while data:

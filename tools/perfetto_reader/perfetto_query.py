@@ -93,6 +93,10 @@ class PerfettoReader:
             raise QueryError(f'{answer["error"]}\nin: {sql}')
         return [tuple(row) for row in answer['rows']]
 
+    @property
+    def browser_pid(self) -> int:
+        return self._browser.pid
+
     def stats(self) -> List[tuple]:
         """The trace processor's complaints as (name, value, severity, source); empty for a sound trace."""
         return self.query(STATS_SQL)

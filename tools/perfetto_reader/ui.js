@@ -55,3 +55,39 @@ function missingHeight() {
   const tracks = document.querySelector('.pf-viewer-page__scrolling-track-tree');
   return tracks ? tracks.scrollHeight - tracks.clientHeight : 0;
 }
+
+async function rowsOf(sql, example) {
+  const result = await self.app.trace.engine.query(sql);
+  const rows = [];
+  for (const row = result.iter(example); row.valid(); row.next()) {
+    rows.push(Object.keys(example).map((column) => row[column]));
+  }
+  return rows;
+}
+
+// Every track in the order of the interface: the names of its groups and its own, whether its title is on the page, and its
+// slices (by name) or samples.
+async function shownTracks() {
+  const titles = new Set(Array.from(document.querySelectorAll('.pf-track__title-popup'), (e) => e.textContent));
+  const slices = await rowsOf(
+      "SELECT track_id AS track, ifnull(name, '') AS name, count() AS n FROM slice GROUP BY 1, 2", {track: 0, name: 'str', n: 0});
+  const samples = await rowsOf('SELECT track_id AS track, count() AS n FROM counter GROUP BY 1', {track: 0, n: 0});
+  const shown = [];
+  const visit = (node, path) => {
+    for (const child of node.children) {
+      const names = child.headless ? path : [...path, child.name];  // A headless track shows only what it contains.
+      const ids = new Set(self.app.trace.tracks.getTrack(child.uri)?.tags?.trackIds);
+      const track = {path: names, isOnPage: titles.has(names.at(-1)), slices: {}, samples: 0};
+      for (const [id, name, n] of slices) {
+        if (ids.has(id)) track.slices[name] = (track.slices[name] || 0) + n;
+      }
+      for (const [id, n] of samples) {
+        if (ids.has(id)) track.samples += n;
+      }
+      shown.push(track);
+      visit(child, names);
+    }
+  };
+  visit(self.app.trace.workspace, []);
+  return shown;
+}
