@@ -373,15 +373,20 @@ void PerfettoPackets::TakeInterned(std::string_view message, Sequence* sequence)
       case 1000: {
         uint64_t iid = 0;
         std::string_view second, third;
+        std::vector<std::string> args;
         WireReader of(field.bytes);
         for (WireField part; of.Next(&part);) {
           if (part.Is(1, WireType::kVarint)) iid = part.value;
           if (part.Is(2, WireType::kBytes)) second = part.bytes;
           if (part.Is(3, WireType::kBytes)) third = part.bytes;
+          if (part.Is(5, WireType::kBytes) && args.size() < kMostArgs) args.emplace_back(part.bytes);
         }
-        sequence->kernels[iid] = {std::string(second), std::string(third)};
+        sequence->kernels[iid] = {std::string(second), std::string(third), std::move(args)};
         break;
       }
+      case 1001:
+        Intern(field.bytes, &sequence->argument_names);
+        break;
       default:
         break;
     }
@@ -626,6 +631,19 @@ bool PerfettoPackets::TakeFtrace(std::string_view message) {
   return !reader.is_damaged();
 }
 
+// A fact of a kernel or of its launch.
+ChromeValue PerfettoPackets::Argument(std::string_view message, const Sequence& sequence) {
+  ChromeValue arg;
+  WireReader reader(message);
+  for (WireField part; reader.Next(&part);) {
+    if (part.Is(1, WireType::kVarint)) arg.key = sequence.argument_names[part.value];
+    if (part.Is(2, WireType::kBytes)) arg.key = part.bytes;
+    if (part.Is(3, WireType::kVarint)) arg.text = Digits(part.Int());
+    if (part.Is(4, WireType::kVarint)) arg.text = Digits(part.value);
+  }
+  return arg;
+}
+
 bool PerfettoPackets::TakeStage(std::string_view message, int64_t at_ns, const Sequence& sequence) {
   made_.clear();
   PerfettoStage stage;
@@ -673,8 +691,11 @@ bool PerfettoPackets::TakeStage(std::string_view message, int64_t at_ns, const S
         break;
       case 19: {
         const auto found = sequence.kernels.find(field.value);
-        if (found != sequence.kernels.end())
-          of_kernel = found->second.demangled.empty() ? found->second.name : found->second.demangled;
+        if (found == sequence.kernels.end()) break;
+        of_kernel = found->second.demangled.empty() ? found->second.name : found->second.demangled;
+        for (const std::string& arg : found->second.args) {
+          if (stage.extra.size() < kMostArgs) stage.extra.push_back(Argument(arg, sequence));
+        }
         break;
       }
       case 21: {
@@ -684,15 +705,7 @@ bool PerfettoPackets::TakeStage(std::string_view message, int64_t at_ns, const S
           if (part.number == 1) TakeDimensions(part.bytes, stage.grid);
           if (part.number == 2) TakeDimensions(part.bytes, stage.block);
           stage.has_launch |= part.number <= 2;
-          if (part.number != 3 || stage.extra.size() >= kMostArgs) continue;
-          ChromeValue arg;
-          WireReader member(part.bytes);
-          for (WireField value; member.Next(&value);) {
-            if (value.Is(2, WireType::kBytes)) arg.key = value.bytes;
-            if (value.Is(3, WireType::kVarint)) arg.text = Digits(value.Int());
-            if (value.Is(4, WireType::kVarint)) arg.text = Digits(value.value);
-          }
-          stage.extra.push_back(arg);
+          if (part.number == 3 && stage.extra.size() < kMostArgs) stage.extra.push_back(Argument(part.bytes, sequence));
         }
         break;
       }

@@ -43,13 +43,14 @@ class PerfettoPackets {
   };
   struct Kernel {
     std::string name, demangled;
+    std::vector<std::string> args;  // messages, because their names may follow
   };
   // What packets of a writer refer to.
   struct Sequence {
     bool has_state = false;
     uint64_t default_track = 0, default_clock = 0;
     std::vector<uint64_t> extra_tracks, extra_double_tracks;
-    Names event_names, annotation_names, texts, specifications;
+    Names event_names, annotation_names, texts, specifications, argument_names;
     Names gpu_counters;  // descriptors, as written
     std::unordered_map<uint64_t, Kernel> kernels;
   };
@@ -76,6 +77,7 @@ class PerfettoPackets {
   void AddExtra(const Extra& extra, const std::vector<uint64_t>& default_tracks);
   void TakeAnnotation(std::string_view message, const std::string& prefix, int depth, const Sequence& sequence);
   bool TakeFtrace(std::string_view message);
+  ChromeValue Argument(std::string_view message, const Sequence& sequence);
   bool TakeStage(std::string_view message, int64_t at_ns, const Sequence& sequence);
   bool TakeCounters(std::string_view message, int64_t at_ns, const Sequence& sequence);
   void TakeAttributes(std::string_view message);

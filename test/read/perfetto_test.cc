@@ -233,7 +233,17 @@ TEST_CASE("a Perfetto trace's counters, scheduling and GPU stages are read", "[p
     buffer.Varint(1, 1);
     buffer.String(2, "_Z4gemmPf");
     buffer.String(3, "gemm(float*)");
+    const size_t registers = buffer.Open(5);
+    buffer.Varint(1, 4);
+    buffer.Varint(4, 96);
+    buffer.Close(registers);
     buffer.Close(kernel);
+    for (const auto& [iid, text] : {std::pair(4, "registers_per_thread"), {5, "shared_mem_dynamic"}}) {
+      const size_t name = buffer.Open(1001);
+      buffer.Varint(1, static_cast<uint64_t>(iid));
+      buffer.String(2, text);
+      buffer.Close(name);
+    }
     buffer.Close(interned);
   });
   packets.Add([](WireBuffer& buffer) {
@@ -249,6 +259,10 @@ TEST_CASE("a Perfetto trace's counters, scheduling and GPU stages are read", "[p
     buffer.Varint(1, 8);
     buffer.Varint(2, 2);
     buffer.Close(grid);
+    const size_t shared = buffer.Open(3);
+    buffer.Varint(1, 5);
+    buffer.Varint(3, 2048);
+    buffer.Close(shared);
     buffer.Close(launch);
     buffer.Close(stage);
   });
@@ -273,6 +287,8 @@ TEST_CASE("a Perfetto trace's counters, scheduling and GPU stages are read", "[p
   CHECK(read.Name(read.trace.gpu.name[0]) == "gemm(float*)");
   CHECK(read.trace.gpu.duration_ns[0] == 500);
   CHECK(read.trace.shapes.at(read.trace.gpu.shape[0]).grid[1] == 2);
+  CHECK(read.trace.shapes.at(read.trace.gpu.shape[0]).registers_per_thread == 96);
+  CHECK(read.trace.shapes.at(read.trace.gpu.shape[0]).dynamic_shared_bytes == 2048);
   CHECK(read.Name(read.trace.calls.name.at(read.trace.gpu.call[0])) == "cudaLaunchKernel");
   CHECK(read.Count("switches") == 3);
 }
