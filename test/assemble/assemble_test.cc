@@ -125,6 +125,32 @@ TEST_CASE("a snapshot of nothing is an empty trace", "[assemble]") {
   CHECK(trace.window_end_ns == 1000);
 }
 
+TEST_CASE("what a torn black box has after the window's end began at its end", "[assemble]") {
+  Ring ring;
+  ring.Add(pitot::trace::kRequestBeginSite, 10, 10, {7, 0, 1, 2, NameWord("/r")}).Add(kScope, 20, 30);
+  RingCopy copy = ring.Copy(1);
+  copy.open = {{reinterpret_cast<uintptr_t>(&kScope), 2000}};
+  Snapshot snapshot = Of({copy});
+  const uint64_t open[] = {9, 0, 0, 1, NameWord("/open"), 0, 0, 0, 0};
+  snapshot.open_requests.push_back({9, 5000, 1, 9, open});
+
+  const Trace trace = Assembled(snapshot);
+
+  REQUIRE(trace.events.size() == 2);
+  CHECK(trace.events.begin_ns[1] == trace.window_end_ns);
+  CHECK(trace.requests.back().begin_ns == trace.window_end_ns);
+}
+
+TEST_CASE("an open scope of a site at address 0 has no name", "[assemble]") {
+  RingCopy copy = Ring().Copy(1);
+  copy.open = {{0, 20}};
+
+  const Trace trace = Assembled(Of({copy}));
+
+  REQUIRE(trace.sites.size() == 1);
+  CHECK(trace.sites[0].unloaded);
+}
+
 TEST_CASE("context from before the window holds until a record in the window changes it", "[assemble]") {
   Ring ring;
   ring.Add(pitot::trace::kRequestBeginSite, 10, 10, {7, 0, 1, 2, NameWord("/r")})
