@@ -218,8 +218,8 @@ class Assembler {
   void ResolveContexts();
   bool IsOver(const model::RequestRow& row) const { return row.end_known || !alive_ns_.contains(row.id); }
 
-  // Never before the machine's start, nor beyond a trace's range, whatever the ticks are.
-  int64_t Ns(uint64_t ticks) const { return std::clamp<int64_t>(snapshot_.clock.Ns(ticks), 0, model::kMaxTimeNs / 2); }
+  // Never before the machine's start, nor beyond the window or a trace's range, whatever the ticks are.
+  int64_t Ns(uint64_t ticks) const { return std::clamp<int64_t>(snapshot_.clock.Ns(ticks), 0, latest_ns_); }
   // A length in ticks from a moment on.
   int64_t NsBetween(uint64_t from_ticks, uint64_t length_ticks) const {
     return length_ticks < uint64_t{1} << 62 ? Ns(from_ticks + length_ticks) - Ns(from_ticks) : 0;
@@ -235,6 +235,7 @@ class Assembler {
   const Snapshot& snapshot_;
   const std::span<Collector* const> collectors_;
   model::Trace trace_;
+  int64_t latest_ns_ = model::kMaxTimeNs / 2;  // the window's end, once it is known
   Sites sites_;
   std::unordered_map<uint32_t, uint32_t> thread_rows_;
   std::vector<const trace::RecycledRing*> recycled_;  // inside the window
@@ -1074,6 +1075,7 @@ model::Trace Assembler::Run() {
     // Records made during the copying of the last threads belong to the window, too.
     trace_.window_end_ns = std::max(trace_.window_end_ns, Ns(ring.now_ticks));
   }
+  latest_ns_ = trace_.window_end_ns;
   for (const trace::RecycledRing& ring : snapshot_.recycled) {
     if (ring.exit_ticks < snapshot_.window_begin_ticks) continue;
     if (thread_rows_.try_emplace(ring.number, static_cast<uint32_t>(thread_rows_.size())).second)

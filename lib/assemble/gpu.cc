@@ -481,6 +481,9 @@ void GpuTables::SortSamples() {
   std::stable_sort(samples_.begin(), samples_.end(), [](const Sample& a, const Sample& b) {
     return std::tuple(a.counter, a.at_ns) < std::tuple(b.counter, b.at_ns);
   });
+  trace_.samples.counter.reserve(samples_.size());
+  trace_.samples.at_ns.reserve(samples_.size());
+  trace_.samples.value.reserve(samples_.size());
   for (const Sample& sample : samples_) {
     trace_.samples.counter.push_back(sample.counter);
     trace_.samples.at_ns.push_back(sample.at_ns);

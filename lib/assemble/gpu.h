@@ -127,7 +127,7 @@ class GpuTables final : public TraceBuilder {
   std::unordered_map<int64_t, std::vector<uint32_t>> threads_;      // by tid, in the order of their first events
   std::unordered_map<uint32_t, std::vector<model::Segment>> flat_;  // by thread
   std::deque<GpuCall> calls_;
-  std::vector<Sample> samples_;
+  std::deque<Sample> samples_;      // not a vector, which takes three times the memory while it grows
   std::vector<uint32_t> added_by_;  // by row of trace_.streams: the adding collector; rows in the order of adding
   // By number. The first stands for rows without a collector, and for a collector of a call that is not in the trace.
   std::vector<Added> collectors_{{}};

@@ -100,7 +100,7 @@ const KnownSite& Sites::At(uint64_t address, uint64_t ticks) {
 }
 
 const KnownSite& Sites::Present(uint64_t address) {
-  if (address == last_address_) return sites_[last_];
+  if (address == last_address_ && !sites_.empty()) return sites_[last_];
   const auto [at, is_new] = index_.try_emplace(address, static_cast<uint32_t>(sites_.size()));
   last_address_ = address;
   last_ = at->second;

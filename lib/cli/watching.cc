@@ -50,17 +50,14 @@ class Watching::Watched {
   }
   bool IsAlive() const { return box_->IsAlive() && !box_->IsTaken(); }
   bool IsSuspicious() const { return watch_.IsSuspicious(); }
-  // Whether a wedge has its incident. If not, it is looked for again later.
-  void NoteBegun(const session::Wedge& wedge) {
-    unwritten_ = wedge;
-    left_.Postpone();
-  }
-  void NoteWritten() {
-    unwritten_.reset();
+  // So incidents can be written again: also those of other wedges.
+  void NoteWritten(const session::Wedge& wedge) {
+    watch_.NoteWritten(wedge);
     left_ = Left();
   }
   int64_t pid() const { return pid_; }
 
+  // A wedge that does not get its incident is found again later.
   std::optional<session::Wedge> Look() {
     if (pid_ == 0 || session::ProcessStart(pid_) == 0) pid_ = box_->Owner();
     snapshot::BoxReader& reader = box_->reader();
@@ -75,8 +72,10 @@ class Watching::Watched {
     look.silent_ns = health.silent_ns;
     look.is_ready = health.silent_ns > kQuietNs && pid_ != 0 && session::IsWatcherReady(pid_);
     look.now_ns = base::ClockNs(CLOCK_MONOTONIC);
-    if (unwritten_ && left_.IsDue()) watch_.Forget(*std::exchange(unwritten_, std::nullopt));
-    return watch_.Note(look);
+    if (left_.IsDue()) watch_.ForgetUnwritten();
+    std::optional<session::Wedge> wedge = watch_.Note(look);
+    if (wedge) left_.Postpone();
+    return wedge;
   }
 
  private:
@@ -84,8 +83,7 @@ class Watching::Watched {
   session::WedgeWatch watch_;
   session::HealthLimits limits_;
   int64_t pid_ = 0;
-  std::optional<session::Wedge> unwritten_;
-  Left left_;
+  Left left_;  // what has no incident yet
 };
 
 Watching::Watching(const WatchOptions& options) : options_(options), own_oom_kills_(getpid()) {
@@ -190,10 +188,9 @@ bool Watching::Left::IsDue() const { return base::ClockNs(CLOCK_MONOTONIC) >= ag
 void Watching::Write(const std::string& path, const session::Wedge& wedge, Watched* process) {
   FoundBox box(path);
   if (box.Peek() != FoundBox::Life::kAlive) return;
-  process->NoteBegun(wedge);  // it may end without memory
   const WedgeQuestions ask{!options_.no_stacks, options_.nvml};
   const int written = WriteWedged(&box, wedge, process->pid(), ask, {options_.output, options_.tell});
-  if (written == kDone) process->NoteWritten();
+  if (written == kDone) process->NoteWritten(wedge);
   Note(written);
 }
 

@@ -171,8 +171,13 @@ void BlackBox::WriteHeader(const OwnedOptions& options, bool slow_clock, const t
 }
 
 void BlackBox::Look(const IncidentCounts& counts) noexcept {
-  if (box_ == nullptr) return;
+  // In this order: EndLooks sets the one, and then looks at the other.
   is_looking_.store(true);
+  if (!are_looks_over_.load() && box_ != nullptr) TellNow(counts);
+  is_looking_.store(false);
+}
+
+void BlackBox::TellNow(const IncidentCounts& counts) noexcept {
   const trace::ClockReading now = trace::ReadClocks(slow_clock_);
   if (now.monotonic_ns - sites_looked_ns_ >= kSitesNs) {
     sites_looked_ns_ = now.monotonic_ns;
@@ -203,10 +208,10 @@ void BlackBox::Look(const IncidentCounts& counts) noexcept {
   pulse.pages_lost.store(trace::PagesLost() - pages_lost_before_, kRelaxed);
   pulse.open_batches.store(trace::CountOpenBatches(), kRelaxed);
   pulse.turn.store(2 * ++turns_, std::memory_order_release);
-  is_looking_.store(false);
 }
 
-bool BlackBox::AwaitLook(int64_t patience_ns) const noexcept {
+bool BlackBox::EndLooks(int64_t patience_ns) noexcept {
+  are_looks_over_.store(true);
   const int64_t until_ns = base::ClockNs(CLOCK_MONOTONIC) + patience_ns;
   while (is_looking_.load()) {
     if (base::ClockNs(CLOCK_MONOTONIC) >= until_ns) return false;

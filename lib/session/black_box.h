@@ -42,9 +42,9 @@ class BlackBox {
   // Cost: some us.
   void Look(const IncidentCounts& counts) noexcept;
 
-  // Waits for a Look to end. False: it hangs, for example on a disk that does not answer. Then nothing here may be
-  // ended. Threads: any.
-  bool AwaitLook(int64_t patience_ns) const noexcept;
+  // The watcher may have been left behind: from here on Look does nothing. Waits for one that runs. False: it hangs,
+  // for example on a disk that does not answer. Then nothing here may be ended. Threads: any.
+  bool EndLooks(int64_t patience_ns) noexcept;
   // Then exit() leaves the file alone, too.
   static void LeaveAtExit() noexcept;
 
@@ -52,11 +52,13 @@ class BlackBox {
   // left to be found out: no request is open. Threads: any.
   static void RemoveBeforeTermination() noexcept;
 
-  // Nothing lies in the file any more. Removes it: a recorder that was stopped leaves none. Idempotent.
+  // Nothing lies in the file any more, and no Look runs. Removes it: a recorder that was stopped leaves none.
+  // Idempotent.
   void End() noexcept;
 
  private:
   Status MakeFile(const OwnedOptions& options, uint64_t most_bytes, std::vector<std::string>* removed);
+  void TellNow(const IncidentCounts& counts) noexcept;
   void NoteRoutes() noexcept;
   void WriteHeader(const OwnedOptions& options, bool slow_clock, const trace::ClockReading& start) noexcept;
 
@@ -65,7 +67,7 @@ class BlackBox {
   std::unique_ptr<trace::Box> box_;
   snapshot::SiteLog sites_;
   void* note_ = nullptr;  // ends::DeathNote, in the file
-  std::atomic<bool> is_looking_{false};
+  std::atomic<bool> is_looking_{false}, are_looks_over_{false};
   bool slow_clock_ = false;
   uint64_t turns_ = 0;  // of the pulse
   int64_t sites_looked_ns_ = 0;

@@ -15,9 +15,10 @@ namespace pitot::session {
 // Which numbers a view has for threads: those of the process itself, or of another namespace.
 enum class ViewNumbers : uint8_t { kOwn, kOthers };
 
-// "worker (4711), state S, waits in futex_wait_queue, at pause (libc.so.6), ..."; "": not known. It is the thread with
-// an open scope for `request`, or for a batch with it, otherwise the last one that took it. Without a request: the
-// thread of the oldest open batch.
+// "worker (4711), state S, waits in futex_wait_queue, at pause (libc.so.6), ..."; "": not known. It is the thread that
+// began last what is still open for `request`: a scope, one for an open batch with it, or the batch itself. A thread
+// whose innermost scope is a wait comes after those that do not wait. If nothing is open, it is the last thread that
+// took the request. Without a request: the same for the oldest open batch.
 std::string HungThread(const model::Trace& trace, uint64_t request, const KernelView& view, ViewNumbers numbers);
 
 }  // namespace pitot::session

@@ -344,7 +344,7 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
   const bool are_joined = JoinThreads();
   const bool is_hanging = are_joined && !depths_.StopCollectors(kGraceNs);
   trace::CloseGate();
-  if (!black_box_.AwaitLook(kGraceNs) || !trace::CloseRings(are_joined ? INT64_MAX : kGraceNs)) {
+  if (!black_box_.EndLooks(kGraceNs) || !trace::CloseRings(are_joined ? INT64_MAX : kGraceNs)) {
     black_box_.LeaveAtExit();
     // A thread left behind is inside of a ring or of the black box, for example on a disk that does not answer.
     host_.Log(LogLevel::kWarning,

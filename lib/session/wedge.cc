@@ -8,7 +8,7 @@
 namespace pitot::session {
 namespace {
 
-constexpr size_t kMostReported = 256;
+constexpr size_t kMostReported = 256, kMostUnwritten = 16;
 constexpr int64_t kMostPauseNs = 600'000'000'000;
 
 const char* StoppedBy(Stop stop) {
@@ -34,20 +34,37 @@ Wedge Down(Wedge::Kind kind, const WatchLook& look, const Health& before, int64_
 }  // namespace
 
 std::optional<Wedge> WedgeWatch::Note(const WatchLook& look) {
+  unwritten_.reserve(kMostUnwritten);  // before anything is taken for reported
+  const Pause pause_before = pause_;
   NoteTime(look);
+  std::optional<Wedge> wedge = Find(look);
+  if (!wedge) return wedge;
+  if (unwritten_.size() == kMostUnwritten) unwritten_.erase(unwritten_.begin());
+  unwritten_.push_back({wedge->kind, wedge->request, pause_before});
+  return wedge;
+}
+
+std::optional<Wedge> WedgeWatch::Find(const WatchLook& look) {
   std::optional<Wedge> wedge = FindDown(look);
   // While it does not run, its requests prove nothing.
   if (!wedge && stopped_since_ns_ < 0 && !is_reported_) wedge = FindStalled(look);
   return wedge;
 }
 
-void WedgeWatch::Forget(const Wedge& wedge) {
-  if (wedge.kind != Wedge::Kind::kStalled) {
-    is_reported_ = false;
-    return;
+void WedgeWatch::NoteWritten(const Wedge& wedge) {
+  std::erase_if(unwritten_, [&](const Unwritten& it) { return it.kind == wedge.kind && it.request == wedge.request; });
+}
+
+void WedgeWatch::ForgetUnwritten() {
+  for (; !unwritten_.empty(); unwritten_.pop_back()) {
+    const Unwritten& last = unwritten_.back();
+    if (last.kind != Wedge::Kind::kStalled) {
+      is_reported_ = false;
+      continue;
+    }
+    stalled_.erase(last.request);
+    pause_ = last.pause_before;
   }
-  stalled_.erase(wedge.request);
-  pause_ = pause_before_;
 }
 
 void WedgeWatch::NoteTime(const WatchLook& look) {
@@ -95,7 +112,6 @@ std::optional<Wedge> WedgeWatch::FindStalled(const WatchLook& look) {
   const int64_t since_ns = look.now_ns - pause_.begin_ns;
   if (since_ns < pause_.length_ns) return std::nullopt;
   const bool is_first = pause_.length_ns == 0 || since_ns >= 2 * kMostPauseNs;
-  pause_before_ = pause_;
   pause_ = {look.now_ns, is_first ? limits_.stalled_after_ns : std::min(2 * pause_.length_ns, kMostPauseNs)};
   if (stalled_.size() >= kMostReported) {
     const auto oldest = std::min_element(stalled_.begin(), stalled_.end(),

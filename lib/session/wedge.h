@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "pitot/health.h"
 
@@ -55,13 +56,16 @@ class WedgeWatch {
   // Returns a wedge once; again after progress. In a long hang one request after the other stalls: the pause between
   // two reports of that doubles, up to 10 minutes. Throws bad_alloc.
   std::optional<Wedge> Note(const WatchLook& look);
-  // The last wedge has no incident: it is found again, unless the process has gone on.
-  void Forget(const Wedge& wedge);
+  // A wedge that Note returned has its incident.
+  void NoteWritten(const Wedge& wedge);
+  // Wedges without an incident are found again, unless the process has gone on. The newest 16 are remembered.
+  void ForgetUnwritten();
   // Something may be wrong: look again soon.
   bool IsSuspicious() const { return stopped_since_ns_ >= 0 && !is_reported_; }
 
  private:
   void NoteTime(const WatchLook& look);
+  std::optional<Wedge> Find(const WatchLook& look);
   std::optional<Wedge> FindDown(const WatchLook& look);
   std::optional<Wedge> FindStalled(const WatchLook& look);
 
@@ -81,7 +85,14 @@ class WedgeWatch {
   struct Pause {
     int64_t begin_ns = 0, length_ns = 0;
   };
-  Pause pause_, pause_before_;
+  Pause pause_;
+  // Has no incident yet.
+  struct Unwritten {
+    Wedge::Kind kind;
+    uint64_t request;
+    Pause pause_before;
+  };
+  std::vector<Unwritten> unwritten_;
 };
 
 }  // namespace pitot::session

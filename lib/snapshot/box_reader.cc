@@ -48,6 +48,11 @@ void UnmapPart(void* at, uint64_t bytes) {
 
 bool IsWhole(const BoxPulse& pulse) { return pulse.turn.load(std::memory_order_acquire) % 2 == 0; }
 
+// Whether clocks may have gone from one reading to the other. Torn ones may have anything.
+bool IsClockLater(const trace::ClockReading& first, const trace::ClockReading& last) {
+  return last.ticks >= first.ticks && first.monotonic_ns >= 0 && last.monotonic_ns >= first.monotonic_ns;
+}
+
 void CopyPulse(const BoxPulse& pulse, BoxFacts* facts) {
   constexpr auto kAcquire = std::memory_order_acquire;  // a look at its turn after them stays after them
   facts->last.ticks = pulse.ticks.load(kAcquire);
@@ -222,6 +227,7 @@ void BoxReader::ReadPulse() noexcept {
     const uint64_t turn = later.turn.load(std::memory_order_acquire);
     if (turn % 2 != 0 || turn == 0) return;
     CopyPulse(later, &facts_);
+    if (!IsClockLater(facts_.start, facts_.last)) facts_.last = facts_.start;
     if (later.turn.load(std::memory_order_relaxed) == turn) return;
   }
 }

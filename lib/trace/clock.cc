@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -109,12 +110,14 @@ ClockReading ReadClocks(bool slow) {
 
 int64_t ClockMap::Ns(uint64_t ticks) const {
   const auto ticks_apart = static_cast<int64_t>(last.ticks - first.ticks);
-  if (ticks_apart <= 0) return first.monotonic_ns + static_cast<int64_t>(ticks - first.ticks);
   __extension__ typedef __int128 Wide;
   // From the nearer end: the rounding error grows with the distance to a reading.
-  const auto from_last = static_cast<int64_t>(ticks - last.ticks);
-  return last.monotonic_ns +
-         static_cast<int64_t>(static_cast<Wide>(from_last) * (last.monotonic_ns - first.monotonic_ns) / ticks_apart);
+  const auto from_last = static_cast<int64_t>(ticks - last.ticks),
+             from_first = static_cast<int64_t>(ticks - first.ticks);
+  const Wide ns = ticks_apart <= 0 ? Wide{first.monotonic_ns} + from_first
+                                   : last.monotonic_ns +
+                                         Wide{from_last} * (Wide{last.monotonic_ns} - first.monotonic_ns) / ticks_apart;
+  return static_cast<int64_t>(std::clamp<Wide>(ns, INT64_MIN, INT64_MAX));
 }
 
 double ClockMap::TicksPerNs() const {

@@ -113,6 +113,20 @@ Trace Assembled(const Snapshot& snapshot, CallsOf& calls) {
   return trace;
 }
 
+// Samples of a counter, the newest first.
+struct SamplesOf final : pitot::Collector {
+  explicit SamplesOf(int64_t of) : count(of) {}
+  const char* Name() const noexcept override { return "samples"; }
+  pitot::Status Start() noexcept override { return {}; }
+  void Stop() noexcept override {}
+  void Keep(int64_t, pitot::KeepFor) noexcept override {}
+  void AddTo(pitot::TraceBuilder& builder) override {
+    const uint32_t counter = builder.AddCounter(pitot::kNoRow, "memory", "bytes");
+    for (int64_t at_ns = count; at_ns > 0; --at_ns) builder.AddSample(counter, at_ns, 1);
+  }
+  const int64_t count;
+};
+
 uint64_t NameWord(const char* name) { return pitot::Intern(name).index; }
 
 }  // namespace
@@ -123,6 +137,44 @@ TEST_CASE("a snapshot of nothing is an empty trace", "[assemble]") {
   CHECK(trace.threads.empty());
   CHECK(trace.events.size() == 0);
   CHECK(trace.window_end_ns == 1000);
+}
+
+TEST_CASE("what a torn black box has after the window's end began at its end", "[assemble]") {
+  Ring ring;
+  ring.Add(pitot::trace::kRequestBeginSite, 10, 10, {7, 0, 1, 2, NameWord("/r")}).Add(kScope, 20, 30);
+  RingCopy copy = ring.Copy(1);
+  copy.open = {{reinterpret_cast<uintptr_t>(&kScope), 2000}};
+  Snapshot snapshot = Of({copy});
+  const uint64_t open[] = {9, 0, 0, 1, NameWord("/open"), 0, 0, 0, 0};
+  snapshot.open_requests.push_back({9, 5000, 1, 9, open});
+
+  const Trace trace = Assembled(snapshot);
+
+  REQUIRE(trace.events.size() == 2);
+  CHECK(trace.events.begin_ns[1] == trace.window_end_ns);
+  CHECK(trace.requests.back().begin_ns == trace.window_end_ns);
+}
+
+TEST_CASE("a trace holds no room for samples beyond those that it has", "[assemble]") {
+  SamplesOf samples(700);
+  pitot::Collector* const collectors[] = {&samples};
+  const Trace trace = pitot::assemble::Assemble(Of({}), {}, collectors);
+
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+  REQUIRE(trace.samples.value.size() == 700);
+  CHECK(trace.samples.counter.capacity() == 700);
+  CHECK(trace.samples.at_ns.capacity() == 700);
+  CHECK(trace.samples.value.capacity() == 700);
+}
+
+TEST_CASE("an open scope of a site at address 0 has no name", "[assemble]") {
+  RingCopy copy = Ring().Copy(1);
+  copy.open = {{0, 20}};
+
+  const Trace trace = Assembled(Of({copy}));
+
+  REQUIRE(trace.sites.size() == 1);
+  CHECK(trace.sites[0].unloaded);
 }
 
 TEST_CASE("context from before the window holds until a record in the window changes it", "[assemble]") {

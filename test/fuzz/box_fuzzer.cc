@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -24,6 +25,7 @@
 #include "session/health.h"
 #include "session/post_mortem.h"
 #include "snapshot/box_reader.h"
+#include "trace/box.h"
 #include "trace/clock.h"
 #include "trace/last_rows.h"
 
@@ -178,6 +180,13 @@ size_t WordOfEnd() {
 }  // namespace
 
 bool fuzz::WriteCorpus(const std::string& folder) {
+  // A last look long before the start, by a later count of ticks.
+  using pitot::trace::BoxHeader;
+  const size_t start = offsetof(BoxHeader, start) / sizeof(uint64_t),
+               pulse = offsetof(BoxHeader, pulse) / sizeof(uint64_t);
+  const std::string clocks = "\xff" + Change(start + 1, uint64_t{1} << 50) + Change(pulse, 1 << 20) +
+                             Change(pulse + 1, uint64_t{1} << 61) + Change(pulse + 2, 1);
+  if (!fuzz::WriteFile(folder + "/clocks", clocks)) return false;
   // The thread's number, its events, its name, the number of words, the end, the site.
   for (const int at : {-5, -4, 0, 1, 2, 3}) {
     const std::string end = "\xff" + Change(WordOfEnd() + static_cast<size_t>(at), uint64_t{2} << 40 | 7);

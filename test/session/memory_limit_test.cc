@@ -15,7 +15,6 @@
 #include <string>
 #include <system_error>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "fakes/child.h"
@@ -30,7 +29,6 @@
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 constexpr uint64_t kBeyondBytes = 4 << 20;  // the allocator's own pages, stacks, tables of the kernel
 constexpr int kThreads = 32;
@@ -88,13 +86,10 @@ class BoxDirectory {
   const std::string path_;
 };
 
-// When the next incident begins: after half a second, or as soon as the dump of the one before is on disk. Then those
-// that wait for their verdict fill their room. A small budget does not always hold that (docs/lab/memory.md).
-enum class Pace { kHalfSeconds, kDumps };
-
-// A server that fills its rings, has one incident after the other, a judge and the host collector. `box` is null for
-// no black box. 0: it lived in the memory that its budget promises.
-int Serve(uint64_t budget_bytes, Pace pace, const fakes::MemoryGroup* group, const BoxDirectory* box) {
+// A server that fills its rings, has a judge and the host collector, and begins an incident as soon as the dump of the
+// one before is on disk: those that wait for their verdict fill their room. `box` is null for no black box. 0: it lived
+// in the memory that its budget promises.
+int Serve(uint64_t budget_bytes, const fakes::MemoryGroup* group, const BoxDirectory* box) {
   const fakes::TempDirectory directory;
   Load load;
   std::vector<std::thread> threads;
@@ -120,14 +115,12 @@ int Serve(uint64_t budget_bytes, Pace pace, const fakes::MemoryGroup* group, con
   why.sample_every_ms = 500;
   HOLDS(recorder.Add(pitot::MakeHostCollector({})).ok());
   HOLDS(recorder.Add(pitot::MakeWhyJudge(why)).ok());
-  const uint32_t cool_down_ms = pace == Pace::kHalfSeconds ? 400 : 1;
-  HOLDS(recorder.Add(pitot::MakeLatencyTrigger({.above_ms = 90, .cool_down_ms = cool_down_ms})).ok());
+  HOLDS(recorder.Add(pitot::MakeLatencyTrigger({.above_ms = 90, .cool_down_ms = 1})).ok());
   load.begun = true;
   uint64_t most = 0;
   for (uint64_t incident = 0; incident < kIncidents; ++incident) {
     load.slow = 1;
-    const auto until = steady_clock::now() + milliseconds(pace == Pace::kHalfSeconds ? 500 : 0);
-    while (steady_clock::now() < until || (pace == Pace::kDumps && recorder.Stats().incidents_written <= incident)) {
+    while (recorder.Stats().incidents_written <= incident) {
       most = std::max(most, ResidentBytes());
       std::this_thread::sleep_for(milliseconds(5));
     }
@@ -141,7 +134,7 @@ int Serve(uint64_t budget_bytes, Pace pace, const fakes::MemoryGroup* group, con
       static_cast<double>(budget_bytes) / (1 << 20), box != nullptr ? ", black box" : "",
       static_cast<double>(most - before) / (1 << 20), static_cast<double>(stats.ring_bytes_used) / (1 << 20),
       static_cast<unsigned long long>(stats.incidents_written), static_cast<unsigned long long>(stats.verdicts_given));
-  HOLDS(stats.incidents_written >= (pace == Pace::kDumps ? kIncidents : 3));
+  HOLDS(stats.incidents_written >= kIncidents);
   HOLDS(stats.verdicts_given >= 1);
   HOLDS(most - before <= budget_bytes + kBeyondBytes);
   return 0;
@@ -149,11 +142,10 @@ int Serve(uint64_t budget_bytes, Pace pace, const fakes::MemoryGroup* group, con
 
 // Each in a process of its own, with memory used by nothing else.
 void CheckBudgets(const fakes::MemoryGroup& group, const BoxDirectory* box) {
-  for (const auto& [mebibytes, pace] :
-       {std::pair(uint64_t{12}, Pace::kHalfSeconds), std::pair(uint64_t{64}, Pace::kDumps)}) {
+  for (const uint64_t mebibytes : {12, 64}) {
     INFO("a budget of " << mebibytes << " MiB");
     const uint64_t bytes = mebibytes << 20;
-    const auto serve = [&, at = pace] { return Serve(bytes, at, group.Exists() ? &group : nullptr, box); };
+    const auto serve = [&] { return Serve(bytes, group.Exists() ? &group : nullptr, box); };
     const int result = fakes::WaitForChild(fakes::StartChild(serve, kPatienceSeconds));
     if (result == fakes::kCannotRun)
       NOT_RUN("the control group takes no limit, or /dev/shm no black box");

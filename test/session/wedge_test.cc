@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Wedged processes, in fake time: each is reported once, and nothing else is.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -37,6 +38,10 @@ struct Process {
       ++wedges;
       last = wedge;
     }
+  }
+  void Stopped() {
+    look.stop = Stop::kSignal;
+    for (int i = 0; i < 6; ++i) Look();
   }
   void Stalled(uint64_t request, int64_t quiet_ns) {
     look.health.state = HealthState::kStalled;
@@ -221,10 +226,10 @@ TEST_CASE("a wedge without an incident is found again as long as it lasts", "[we
   process.look.stop = Stop::kSignal;
   for (int i = 0; i < 5; ++i) process.Look();
   REQUIRE(process.wedges == 1);
-  process.watch.Forget(*process.last);
+  process.watch.ForgetUnwritten();
   process.Look();
   CHECK(process.wedges == 2);
-  process.watch.Forget(*process.last);
+  process.watch.ForgetUnwritten();
   process.look.stop = Stop::kNone;
   process.Beat();
   process.Look();
@@ -235,10 +240,61 @@ TEST_CASE("a wedge without an incident is found again as long as it lasts", "[we
   REQUIRE(process.wedges == 3);
   process.Beat(), process.Look();
   CHECK(process.wedges == 3);
-  process.watch.Forget(*process.last);
+  process.watch.ForgetUnwritten();
   process.Beat(), process.Look();
   CHECK(process.wedges == 4);
   CHECK(process.last->request == 7);
+}
+
+TEST_CASE("of two wedges without an incident both are found again", "[wedge]") {
+  Process process;
+  const int64_t sign_ns = process.look.now_ns - 20 * kSecond;
+  const auto stalls = [&] {
+    process.Beat();
+    process.Stalled(7, process.look.now_ns - sign_ns);
+    process.Look();
+  };
+  process.Look();
+  stalls();
+  REQUIRE(process.wedges == 1);
+  process.Stopped();
+  REQUIRE(process.wedges == 2);
+  process.watch.ForgetUnwritten();
+  process.Look();
+  REQUIRE(process.wedges == 3);
+  CHECK(process.last->kind == Wedge::Kind::kStopped);
+  process.watch.NoteWritten(*process.last);
+
+  process.look.stop = Stop::kNone;
+  for (int i = 0; i < 100; ++i) stalls();
+  REQUIRE(process.wedges == 4);
+  CHECK(process.last->kind == Wedge::Kind::kStalled);
+  process.watch.NoteWritten(*process.last);
+  process.watch.ForgetUnwritten();
+  for (int i = 0; i < 100; ++i) stalls();
+  CHECK(process.wedges == 4);  // both have theirs
+}
+
+TEST_CASE("of many wedges without an incident the newest are found again", "[wedge]") {
+  constexpr uint64_t kRequests = 20, kRemembered = 16;
+  Process process;
+  process.Look();
+  for (uint64_t request = 1; request <= kRequests; ++request) {
+    process.Beat();
+    process.Stalled(request, 10 * kSecond);
+    process.Look(3600 * kSecond);
+    for (int i = 0; i < 100 && process.wedges < static_cast<int>(request); ++i) process.Beat(), process.Look();
+    REQUIRE(process.wedges == static_cast<int>(request));
+  }
+  process.watch.ForgetUnwritten();
+  for (uint64_t request = 1; request <= kRequests; ++request) {
+    process.Beat();
+    process.Stalled(request, 4000 * kSecond * kRequests);
+    process.Look(3600 * kSecond);
+    for (int i = 0; i < 100; ++i) process.Beat(), process.Look();
+    CHECK(process.wedges ==
+          static_cast<int>(kRequests + request) - static_cast<int>(std::min(request, kRequests - kRemembered)));
+  }
 }
 
 TEST_CASE("a watcher that did not run itself takes nothing for proved", "[wedge]") {

@@ -156,6 +156,7 @@ class HostUse::Measurement {
                      const Interpreter& interpreter) {
     auto bracket = thread_.brackets.begin();
     auto piece = pieces.begin();
+    thread_.stretches.reserve(cpu.readings.size());
     for (size_t i = 1; i < cpu.readings.size(); ++i) {
       Stretch stretch;
       stretch.begin_ns = cpu.readings[i - 1].at_ns;
