@@ -270,7 +270,7 @@ class DataWriter {
       arg_bytes_.Add(args_.size() - size);
     }
   }
-  // Of all items of a file: a cause may be in a later lane.
+  // The times of all items of a file come first: a cause may be in a later lane.
   void AddCauses(const std::vector<std::pair<uint32_t, Row>>& causes, const Lanes& lanes) {
     auto next = causes.begin();
     for (uint32_t item = 0; item < lanes.items; ++item) {
