@@ -11,6 +11,7 @@
 
 #include "assemble/reordering.h"
 #include "base/call_class.h"
+#include "base/gpu_uuid.h"
 #include "pitot/extend/call.h"
 #include "trace/names.h"
 
@@ -108,7 +109,15 @@ uint32_t GpuTables::AddText(const char* text) {
   return id;
 }
 
+// The first collector that knows it tells it.
+void GpuTables::AddUuid(const GpuDevice& device) {
+  if (Text(device.uuid) == 0 || !has_uuid_.insert(device.ordinal).second) return;
+  const std::string uuid(trace_.strings[device.uuid]);
+  AddAttribute(base::GpuUuidKey(device.ordinal).c_str(), uuid.c_str());
+}
+
 uint32_t GpuTables::AddDevice(const GpuDevice& device) {
+  AddUuid(device);
   for (uint32_t row = 0; row < trace_.devices.size(); ++row) {
     model::DeviceRow& known = trace_.devices[row];
     if (known.ordinal != device.ordinal) continue;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -116,6 +117,7 @@ class GpuTables final : public TraceBuilder {
   void AddLeftOut();
   void AddCounts();
   void SortSamples();
+  void AddUuid(const GpuDevice& device);
   model::StringId Text(uint32_t id) const { return id < trace_.strings.size() ? id : 0; }
   uint32_t CallOf(const std::vector<Cause>& causes, uint32_t correlation, int64_t at_ns) const;
 
@@ -134,6 +136,7 @@ class GpuTables final : public TraceBuilder {
   std::unordered_map<uint64_t, uint32_t> counters_;  // by device and name
   uint64_t spare_bytes_, own_bytes_ = 0;
   bool is_full_ = false;
+  std::set<uint32_t> has_uuid_;           // ordinals of devices
   std::map<uint32_t, LeftOut> left_out_;  // by row of devices, or kNone
 };
 

@@ -45,6 +45,7 @@ const std::map<std::string, MakeAnalyzers> kCompats = {{"pitot", analyze::MakeCa
                                                        {"tbplugin", peers::MakeTbPluginCatalogue}};
 
 struct AnalyzeArguments {
+  std::vector<std::string> inputs;  // `input`: their names, for messages
   std::string input, compat = "pitot", only;
   std::vector<std::string> settings;  // "a04.idle_share=0.2"
   double budget_ms = 2000;
@@ -354,7 +355,7 @@ int AnalyzeFile(const AnalyzeArguments& arguments) {
 
   model::Trace trace;
   LoadReport file;
-  const int loaded = Load(arguments.input, &trace, &file);
+  const int loaded = Load(arguments.inputs, &trace, &file);
   if (loaded != kDone && loaded != kDamaged) return loaded;
   AnalysisReport report;
   const Status status = Analyze(trace, analyzers, options, &report);
@@ -384,12 +385,12 @@ int AnalyzeFile(const AnalyzeArguments& arguments) {
 void AddAnalyze(CommandLine& line) {
   auto arguments = std::make_shared<AnalyzeArguments>();
   const Command command = line.Command("analyze", "Finds slow parts of a trace, with confidence and advice");
-  command.Add("dump", &arguments->input, kDumpHelp).Required();
+  command.Add("dump", &arguments->inputs, std::string(kDumpHelp) + kSeveralHelp).Required();
   command.Add("--only", &arguments->only, "Only these analyzers: a01,a04");
   std::vector<std::string> names;
   for (const auto& [name, make] : kCompats) names.push_back(name);
   command.Add("--compat", &arguments->compat, "Count as this tool does").OneOf(names).ShowDefault();
-  command.Add("--set", &arguments->settings, "A threshold, such as a04.idle_share=0.2; may be repeated");
+  command.Add("--set", &arguments->settings, "A threshold, such as a04.idle_share=0.2; may be repeated").OneEachTime();
   command.Add("--budget", &arguments->budget_ms, "CPU time limit of one analyzer in ms; it is cut off beyond that")
       .Number(1e-6, 9e12)
       .ShowDefault();
@@ -400,7 +401,7 @@ void AddAnalyze(CommandLine& line) {
       "the\n"
       "analyzers and their thresholds.");
   command.Run([arguments] {
-    arguments->input = DumpPath(arguments->input);
+    arguments->input = DumpPaths(&arguments->inputs);
     return AnalyzeFile(*arguments);
   });
 }

@@ -24,6 +24,8 @@ enum ExitCode {
 inline constexpr const char* kDumpHelp =
     "A dump, the directory of its incident, a directory of incidents (the newest is used), or a trace of another tool: "
     "PyTorch's profiler, ONNX Runtime, JAX, Nsight Systems, rocprofv3, Perfetto, OTLP, Chrome JSON";
+// After it, for a command that takes several.
+inline constexpr const char* kSeveralHelp = ". Several are read as one trace, joined by their clocks";
 
 // Each adds its command.
 void AddInfo(CommandLine& line);

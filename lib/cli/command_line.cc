@@ -92,6 +92,11 @@ Option Option::Check(std::string (*wrong)(const std::string& text)) const {
   return *this;
 }
 
+Option Option::OneEachTime() const {
+  option_->allow_extra_args(false);
+  return *this;
+}
+
 Option Option::Transform(std::string (*transform)(const std::string& text)) const {
   option_->transform(transform);
   return *this;

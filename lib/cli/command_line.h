@@ -40,6 +40,8 @@ class Option {
   Option OneOf(std::vector<std::string> names) const;
   // `wrong` returns what is wrong with a text, or "".
   Option Check(std::string (*wrong)(const std::string& text)) const;
+  // An option of several values takes one each time it is given, and leaves the next word to others.
+  Option OneEachTime() const;
   // Applied to the text before it is checked.
   Option Transform(std::string (*transform)(const std::string& text)) const;
 

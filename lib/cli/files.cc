@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -19,9 +18,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "cli/command.h"
+#include "cli/incidents.h"
 #include "cli/leftovers.h"
-#include "pitot/read/join.h"
+#include "cli/several_files.h"
 #include "serialize/dump_format.h"
 
 namespace pitot::cli {
@@ -58,25 +59,6 @@ Status WriteAndClose(Serializer& serializer, const model::Trace& trace, FILE* fi
   return !status.ok() || is_closed ? status : SystemError(errno);
 }
 
-// A status's message without the path, which our own message names already.
-std::string Reason(const Status& status, const std::string& path) {
-  const std::string_view message = status.message();
-  const std::string named = path + ": ";
-  return std::string(message.substr(0, named.size()) == named ? message.substr(named.size()) : message);
-}
-
-int ComplainUnreadable(const std::string& path, const Status& status) {
-  if (status.code() == StatusCode::kResourceExhausted) {
-    Complain(absl::StrFormat("cannot read %s: %s. Read it on a machine with more memory.", path, Reason(status, path)));
-    return kUnreadable;
-  }
-  Complain(
-      absl::StrFormat("cannot read %s: %s. Check the path and its permissions (incidents belong to the server's "
-                      "user, mode 0600).",
-                      path, Reason(status, path)));
-  return kUnreadable;
-}
-
 // The exit code for a dump, with a message for a status that is not ok.
 int AnswerOfDump(const std::string& path, const Status& status, const DumpReport& report, bool is_recovering) {
   const bool is_known = report.version_major == dump_format::kVersionMajor;
@@ -103,7 +85,7 @@ int AnswerOfDump(const std::string& path, const Status& status, const DumpReport
       Complain(
           absl::StrFormat("%s is not a dump readable by this version: %s. Dumps are named dump.pitot in an incident's "
                           "directory.",
-                          path, Reason(status, path)));
+                          path, WithoutPath(status, path)));
       return kNotADump;
     default:
       return ComplainUnreadable(path, status);
@@ -127,7 +109,7 @@ int AnswerOf(const std::string& path, const Status& status, const TraceReport& r
         return kNothingFound;
       }
       Complain(absl::StrFormat("%s is not a trace readable by this version: %s. It reads %s, plain or gzipped.", path,
-                               Reason(status, path), ReadableFormats()));
+                               WithoutPath(status, path), ReadableFormats()));
       return kNotADump;
     default:
       return ComplainUnreadable(path, status);
@@ -138,78 +120,6 @@ int LoadFile(const std::string& path, model::Trace* trace, LoadReport* report) {
   const Status status = ReadTrace(path, trace, &report->file);
   return report->IsDump() ? AnswerOfDump(path, status, report->file.dump, report->is_recovering)
                           : AnswerOf(path, status, report->file);
-}
-
-// The files of a folder, without hidden ones, by name.
-std::vector<fs::path> FilesIn(const std::string& folder) {
-  std::vector<fs::path> paths;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    std::error_code gone;
-    if (entry->path().filename().native()[0] != '.' && entry->is_regular_file(gone)) paths.push_back(entry->path());
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
-
-std::vector<std::string> InBoth(const std::vector<std::string>& a, const std::vector<std::string>& b) {
-  std::vector<std::string> both;
-  std::copy_if(a.begin(), a.end(), std::back_inserter(both),
-               [&](const std::string& one) { return std::find(b.begin(), b.end(), one) != b.end(); });
-  return both;
-}
-
-// All traces of a folder as one, such as those of ranks or workers. Other files are left out.
-int LoadFolder(const std::string& folder, model::Trace* trace, LoadReport* report) {
-  std::vector<TracePart> parts;
-  int loaded = kDone;
-  for (const fs::path& path : FilesIn(folder)) {
-    TracePart part;
-    LoadReport own;
-    const Status status = ReadTrace(path, &part.trace, &own.file);
-    const bool is_trace = status.ok() || status.code() == StatusCode::kDataLoss;
-    if (!is_trace && status.code() == StatusCode::kInvalidArgument) {
-      if (own.file.is_empty || own.file.events != 0)
-        Complain(absl::StrFormat("%s is left out: %s.", path.native(), Reason(status, path.native())));
-      continue;
-    }
-    if (!is_trace) {
-      static_cast<void>(ComplainUnreadable(path.native(), status));
-      loaded = kDamaged;
-      continue;
-    }
-    if (!own.file.problems.empty()) Complain(absl::StrFormat("%s: %s", path.native(), own.file.problems));
-    if (!status.ok()) {
-      Complain(absl::StrFormat("%s is damaged: %s. The output covers what was read.", path.native(), status.message()));
-      loaded = kDamaged;
-    }
-    part.name = path.filename().native();
-    part.name.resize(std::min(part.name.size(), part.name.find('.')));
-    // A dump knows most about its process, so it comes first.
-    const bool is_first = parts.empty() || (own.IsDump() && !report->IsDump());
-    std::vector<std::string> lacks = parts.empty() ? own.file.lacks : InBoth(report->file.lacks, own.file.lacks);
-    const bool is_complete = own.file.complete && (parts.empty() || report->file.complete);
-    if (is_first) report->file = own.file;
-    report->file.lacks = std::move(lacks);
-    report->file.complete = is_complete;
-    parts.insert(is_first ? parts.begin() : parts.end(), std::move(part));
-  }
-  if (parts.empty() && loaded == kDamaged) return kUnreadable;
-  if (parts.empty()) {
-    Complain(
-        absl::StrFormat("there is no incident in %s: one is written when a trigger fires or the server calls "
-                        "Recorder::Trigger.",
-                        folder));
-    return kUnreadable;
-  }
-  if (parts.size() == 1) return *trace = std::move(parts[0].trace), loaded;
-  const size_t count = parts.size();
-  if (const Status status = JoinTraces(&parts, trace); !status.ok()) {
-    Complain(absl::StrFormat("cannot join the traces in %s: %s. Give one of its files.", folder, status.message()));
-    return kUnreadable;
-  }
-  Complain(absl::StrFormat("%s has %d traces; joined by their clocks", folder, count));
-  return loaded;
 }
 
 // Each of these writes the trace. An error of the place is kIoError.
@@ -256,30 +166,49 @@ int FlushOutput() {
   return errno != 0 ? errno : EIO;
 }
 
+std::string WithoutPath(const Status& status, const std::string& path) {
+  const std::string_view message = status.message();
+  const std::string named = path + ": ";
+  return std::string(message.substr(0, named.size()) == named ? message.substr(named.size()) : message);
+}
+
+int ComplainUnreadable(const std::string& path, const Status& status) {
+  if (status.code() == StatusCode::kResourceExhausted) {
+    Complain(
+        absl::StrFormat("cannot read %s: %s. Read it on a machine with more memory.", path, WithoutPath(status, path)));
+    return kUnreadable;
+  }
+  Complain(
+      absl::StrFormat("cannot read %s: %s. Check the path and its permissions (incidents belong to the server's "
+                      "user, mode 0600).",
+                      path, WithoutPath(status, path)));
+  return kUnreadable;
+}
+
 std::string DumpPath(const std::string& path) {
-  constexpr const char* kName = "dump.pitot";
   std::error_code error;
   if (!fs::is_directory(path, error)) return path;
-  const fs::path directory(path);
-  if (fs::exists(directory / kName, error)) return directory / kName;
-  // Names of incidents begin with their time.
-  fs::path newest;
-  int incidents = 0;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
-    std::error_code missing;
-    if (entry->path().filename().native()[0] == '.' || !fs::exists(entry->path() / kName, missing)) continue;
-    newest = std::max(newest, entry->path());
-    ++incidents;
-  }
-  if (incidents == 0) return path;  // Load complains
-  if (incidents > 1)
-    Complain(absl::StrFormat("%s has %d incidents; using the newest, %s", path, incidents, newest.filename().native()));
-  return newest / kName;
+  if (const fs::path own = fs::path(path) / kDumpFile; fs::exists(own, error)) return own;
+  const std::vector<std::string> below = DumpsBelow(path);
+  if (OfLastMoment(below).size() != 1) return path;  // Load reads several, or complains
+  if (below.size() > 1)
+    Complain(absl::StrFormat("%s has %d incidents; using the newest, %s. Name another to read it.", path, below.size(),
+                             ShortNames({below.back()})[0]));
+  return below.back();
+}
+
+std::string DumpPaths(std::vector<std::string>* paths) {
+  for (std::string& path : *paths) path = DumpPath(path);
+  return absl::StrJoin(*paths, ", ");
 }
 
 int Load(const std::string& path, model::Trace* trace, LoadReport* report) {
   if (std::error_code error; fs::is_directory(path, error)) return LoadFolder(path, trace, report);
   return LoadFile(path, trace, report);
+}
+
+int Load(const std::vector<std::string>& paths, model::Trace* trace, LoadReport* report) {
+  return paths.size() == 1 ? Load(paths[0], trace, report) : LoadSeveral(paths, trace, report);
 }
 
 std::string HowToRecord(const LoadReport& report, const std::string& what, const std::string& ours) {

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include <string>
+#include <vector>
 
 #include "pitot/extend/serializer.h"
 #include "pitot/model/trace.h"
@@ -15,10 +16,12 @@
 
 namespace pitot::cli {
 
-// The dump meant by `path`. An incident's directory means the dump.pitot in it. A directory of incidents means the
-// newest one's dump; a message on stderr names it if there are others. A directory without any is returned as it is,
-// and Load refuses it.
+// The dump meant by `path`. An incident's directory means the dump.pitot in it. A directory with incidents below it
+// means the newest one's dump; a message on stderr names it if there are others. If several processes recorded that
+// moment, and if there is no incident, the directory itself is returned: Load joins its traces, or refuses it.
 std::string DumpPath(const std::string& path);
+// The same for each of several paths; returns their names for messages.
+std::string DumpPaths(std::vector<std::string>* paths);
 
 // The format of a file, and the findings of its reader.
 struct LoadReport {
@@ -30,6 +33,8 @@ struct LoadReport {
 // Reads a file of any known format, recognised by its content. Returns kDone or kDamaged with the trace
 // filled; losses are listed on stderr. Otherwise returns the exit code, with a message on stderr that says what to do.
 int Load(const std::string& path, model::Trace* trace, LoadReport* report);
+// Several as one trace, joined by their clocks.
+int Load(const std::vector<std::string>& paths, model::Trace* trace, LoadReport* report);
 
 // What to do to record `what` ("kernel"): `ours` for a dump, otherwise the advice of the file's own tool.
 std::string HowToRecord(const LoadReport& report, const std::string& what, const std::string& ours);
@@ -52,6 +57,10 @@ std::string WithExtension(const std::string& path, const std::string& extension)
 // False, with a message, if both name one file.
 bool AreDifferentFiles(const std::string& input, const std::string& output, const char* option = "-o");
 
+// A status's message without the path, which our own message names already.
+std::string WithoutPath(const Status& status, const std::string& path);
+// Complains of a file that cannot be read. Returns kUnreadable.
+int ComplainUnreadable(const std::string& path, const Status& status);
 // Prints "pitot: " and the message to stderr.
 void Complain(const std::string& message);
 

@@ -39,6 +39,7 @@ using model::Trace;
 using nlohmann::ordered_json;
 
 struct InfoOptions {
+  std::vector<std::string> inputs;  // `input`: their names, for messages
   std::string input, request;
   bool json = false, counters = false;
 };
@@ -400,7 +401,7 @@ int PrintCounters(const InfoOptions& options, const Trace& trace) {
 int Info(const InfoOptions& options) {
   Trace trace;
   LoadReport report;
-  const int loaded = Load(options.input, &trace, &report);
+  const int loaded = Load(options.inputs, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
   if (options.counters) return ExitCodeOf(loaded, PrintCounters(options, trace));
   Print(options.json ? Json(options.input, trace, report) : Text(options.input, trace, report));
@@ -412,7 +413,7 @@ int Info(const InfoOptions& options) {
 void AddInfo(CommandLine& line) {
   auto options = std::make_shared<InfoOptions>();
   const Command command = line.Command("info", "Summarizes a dump: span, threads, requests, losses");
-  command.Add("dump", &options->input, kDumpHelp).Required();
+  command.Add("dump", &options->inputs, std::string(kDumpHelp) + kSeveralHelp).Required();
   const Option counters = command.AddFlag(
       "--counters", &options->counters,
       "In place of that the counters of each GPU: least, median and most of the window, and during the slow request");
@@ -425,7 +426,7 @@ void AddInfo(CommandLine& line) {
       .Needs(counters);
   command.AddFlag("--json", &options->json, "For programs: docs/reference/cli.md");
   command.Run([options] {
-    options->input = DumpPath(options->input);
+    options->input = DumpPaths(&options->inputs);
     return Info(*options);
   });
 }

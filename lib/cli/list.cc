@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/command_line.h"
 #include "cli/files.h"
+#include "cli/incidents.h"
 
 namespace pitot::cli {
 namespace {
@@ -70,31 +71,11 @@ std::string Sureness(const json& object) {
   return value.is_null() ? "" : absl::StrFormat(", confidence %.2f", value.get<double>());
 }
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
-// The parts of a directory's name: "20261121T015359Z", "0007", "latency-classify"; all "" for another name.
-struct NameParts {
-  std::string at, number, trigger;
-};
-NameParts PartsOf(const std::string& name) {
-  constexpr size_t kAt = 16;
-  const size_t dash = name.find('-', kAt + 1);
-  const std::string at = name.substr(0, kAt),
-                    number = dash != std::string::npos ? name.substr(kAt + 1, dash - kAt - 1) : "";
-  const bool fits = name.size() > kAt && name[8] == 'T' && name[15] == 'Z' && name[kAt] == '-' && !number.empty() &&
-                    std::all_of(number.begin(), number.end(), IsDigit) &&
-                    std::all_of(at.begin(), at.begin() + 8, IsDigit);
-  if (!fits) return {};
-  return {at.substr(0, 4) + "-" + at.substr(4, 2) + "-" + at.substr(6, 2) + "T" + at.substr(9, 2) + ":" +
-              at.substr(11, 2) + ":" + at.substr(13, 3),
-          number, name.substr(dash + 1)};
-}
-
 Listed Read(const fs::path& directory) {
   std::error_code error;
   Listed incident;
   incident.name = directory.filename();
-  if (!fs::is_regular_file(directory / "dump.pitot", error)) return incident;
+  if (!fs::is_regular_file(directory / kDumpFile, error)) return incident;
   incident.state = State::kNoVerdict;
   const fs::path path = directory / "verdict.json";
   if (!fs::exists(path, error)) return incident;
@@ -111,7 +92,7 @@ Listed Read(const fs::path& directory) {
 // be read.
 bool ReadAll(const std::string& folder, std::vector<Listed>* incidents) {
   std::error_code error, other;
-  if (fs::is_regular_file(fs::path(folder) / "dump.pitot", other)) {
+  if (fs::is_regular_file(fs::path(folder) / kDumpFile, other)) {
     fs::path itself = fs::absolute(folder, other).lexically_normal();
     incidents->push_back(Read(itself.has_filename() ? itself : itself.parent_path()));
     return true;

@@ -21,6 +21,7 @@ namespace pitot::cli {
 namespace {
 
 struct ReportOptions {
+  std::vector<std::string> inputs;  // `input`: their names, for messages
   std::string input, request, output = "-";
   bool html = false;
 };
@@ -106,9 +107,11 @@ class HtmlFile : public Serializer {
 int Report(const ReportOptions& options) {
   model::Trace trace;
   LoadReport report;
-  const int loaded = Load(options.input, &trace, &report);
+  const int loaded = Load(options.inputs, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
-  if (!AreDifferentFiles(options.input, options.output)) return kUsage;
+  for (const std::string& input : options.inputs) {
+    if (!AreDifferentFiles(input, options.output)) return kUsage;
+  }
   uint64_t request = 0;
   if (const int found = FindId(trace, options.request, options.input, &request); found != kDone) return found;
   TextFile text(options.output == "-" ? WrapWidth(base::kColumns) : base::kColumns, request);
@@ -123,7 +126,7 @@ int Report(const ReportOptions& options) {
 void AddReport(CommandLine& line) {
   auto options = std::make_shared<ReportOptions>();
   const Command command = line.Command("report", "Prints the text report of a dump: its slow requests and the reasons");
-  command.Add("dump", &options->input, kDumpHelp).Required();
+  command.Add("dump", &options->inputs, std::string(kDumpHelp) + kSeveralHelp).Required();
   command.Add("-o,--output", &options->output, "Output file; - is stdout").ShowDefault();
   command
       .Add("--request", &options->request,
@@ -133,7 +136,7 @@ void AddReport(CommandLine& line) {
   command.AddFlag("--html", &options->html,
                   "Write one page for a browser, with a picture of the request's time and the analyzers' findings");
   command.Run([options] {
-    options->input = DumpPath(options->input);
+    options->input = DumpPaths(&options->inputs);
     return Report(*options);
   });
 }

@@ -34,6 +34,7 @@ using model::Trace;
 using nlohmann::ordered_json;
 
 struct RequestsOptions {
+  std::vector<std::string> inputs;  // `input`: their names, for messages
   std::string input, outcome, sort = "latency";
   std::optional<std::string> route;
   int64_t limit = 20;
@@ -340,7 +341,7 @@ std::string Json(const Trace& trace, const Rows& selected, size_t shown) {
 int Requests(const RequestsOptions& options) {
   Trace trace;
   LoadReport report;
-  const int loaded = Load(options.input, &trace, &report);
+  const int loaded = Load(options.inputs, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
 
   const Rows selected = Select(trace, options);
@@ -370,7 +371,7 @@ void AddRequests(CommandLine& line) {
   auto options = std::make_shared<RequestsOptions>();
   const Command command =
       line.Command("requests", "Lists the requests of a dump with their queue and GPU time, slowest first");
-  command.Add("dump", &options->input, kDumpHelp).Required();
+  command.Add("dump", &options->inputs, std::string(kDumpHelp) + kSeveralHelp).Required();
   command.Add("--limit", &options->limit, "Number of requests; 0 shows all").Whole(0, 1000000000).ShowDefault();
   command.Add("--route", &options->route, "Only this route");
   command.Add("--outcome", &options->outcome, "Only this outcome")
@@ -383,7 +384,7 @@ void AddRequests(CommandLine& line) {
       "(by CUDA events); - an unknown GPU time; < an upper bound of the time of arrival.\n"
       "Exit codes: 1 no request matches; see `pitot --help` for others.");
   command.Run([options] {
-    options->input = DumpPath(options->input);
+    options->input = DumpPaths(&options->inputs);
     return Requests(*options);
   });
 }

@@ -68,6 +68,7 @@ template <class Value> std::vector<std::string> Keys(const std::map<std::string,
 }
 
 struct TopArguments {
+  std::vector<std::string> inputs;  // `input`: their names, for messages
   std::string input, sort, request;
   std::optional<std::string> by;
   std::optional<int64_t> limit;
@@ -539,7 +540,7 @@ int Top(const TopArguments& arguments) {
   if (!TakeOptions(arguments, &options)) return kUsage;
   Trace trace;
   LoadReport report;
-  const int loaded = Load(arguments.input, &trace, &report);
+  const int loaded = Load(arguments.inputs, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
   const int found = FindId(trace, arguments.request, arguments.input, &options.request_id);
   if (found != kDone) return ExitCodeOf(loaded, found);
@@ -558,7 +559,7 @@ void AddTop(CommandLine& line) {
   auto arguments = std::make_shared<TopArguments>();
   arguments->width = static_cast<int64_t>(WrapWidth(kTopColumns));
   const Command command = line.Command("top", "Shows where the time went: host and GPU time, self and total");
-  command.Add("dump", &arguments->input, kDumpHelp).Required();
+  command.Add("dump", &arguments->inputs, std::string(kDumpHelp) + kSeveralHelp).Required();
   command.Add("--by", &arguments->by, "One row for each of these [op; scope if there are no operators and no GPU work]")
       .OneOf(Keys(kBys));
   command.AddFlag("--group-by-shape", &arguments->groups_by_shape,
@@ -580,7 +581,7 @@ void AddTop(CommandLine& line) {
   AddPeaks(command, &arguments->peaks);
   command.AddFlag("--json", &arguments->json, "For programs, in whole ns: docs/reference/cli.md");
   command.Run([arguments] {
-    arguments->input = DumpPath(arguments->input);
+    arguments->input = DumpPaths(&arguments->inputs);
     return Top(*arguments);
   });
 }

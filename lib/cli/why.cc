@@ -9,6 +9,7 @@
 #include <system_error>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "base/causes.h"
@@ -30,6 +31,7 @@ using model::kNone;
 using model::Trace;
 
 struct WhyArguments {
+  std::vector<std::string> inputs;  // `input`: their names, for messages
   std::string input, request, baseline, save_baseline;
   uint32_t token = 0;  // the number of the token asked about; 0: none
   bool every = false;
@@ -82,7 +84,10 @@ bool MayReplace(const std::string& path, int64_t now_ns) {
 int SaveBaseline(const Trace& trace, const analyze::BlameIndex& index, const WhyArguments& arguments, int64_t now_ns,
                  analyze::Baseline* baseline) {
   const std::string& path = arguments.save_baseline;
-  if (!AreDifferentFiles(arguments.input, path, "--save-baseline") || !MayReplace(path, now_ns)) return kUsage;
+  for (const std::string& input : arguments.inputs) {
+    if (!AreDifferentFiles(input, path, "--save-baseline")) return kUsage;
+  }
+  if (!MayReplace(path, now_ns)) return kUsage;
   analyze::LearnOptions options;
   options.most_per_cell = analyze::BaselineOptions().requests_per_cell;
   // With room for all, so that its size gives the number of new ones; the file keeps those that fit.
@@ -246,7 +251,7 @@ int WhyOne(const WhyArguments& arguments, uint64_t id, Trace* dump) {
 int Why(const WhyArguments& arguments) {
   Trace trace;
   LoadReport report;
-  const int loaded = Load(arguments.input, &trace, &report);
+  const int loaded = Load(arguments.inputs, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
   if (arguments.every) return ExitCodeOf(loaded, WhyEach(trace));
   uint64_t id = 0;
@@ -260,7 +265,7 @@ void AddWhy(CommandLine& line) {
   auto arguments = std::make_shared<WhyArguments>();
   const Command command = line.Command(
       "why", "Explains why a request was slow: the unusual parts of its time, their size, and the culprit");
-  command.Add("dump", &arguments->input, kDumpHelp).Required();
+  command.Add("dump", &arguments->inputs, std::string(kDumpHelp) + kSeveralHelp).Required();
   const Option request =
       command
           .Add("--request", &arguments->request,
@@ -289,7 +294,7 @@ void AddWhy(CommandLine& line) {
       .Excludes(baseline)
       .Excludes(save_baseline);
   command.Run([arguments] {
-    arguments->input = DumpPath(arguments->input);
+    arguments->input = DumpPaths(&arguments->inputs);
     return Why(*arguments);
   });
 }

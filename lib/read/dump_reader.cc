@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <fstream>
 #include <new>
 #include <string>
 
@@ -65,6 +66,13 @@ class DumpParser {
     return Status(StatusCode::kDataLoss, !has_trailer_             ? "the dump is truncated"
                                          : report_.chunks_bad != 0 ? "the dump has bad chunks"
                                                                    : "the dump is incomplete");
+  }
+
+  // Only the first chunk.
+  Status ParseHead() {
+    if (!IsChunk(0) || sequence_ != 0) return Status(StatusCode::kDataLoss, "the dump's first chunk is damaged");
+    if (Status status = Take(0); !status.ok()) return status;
+    return report_.chunks == 1 ? Status() : Status(StatusCode::kDataLoss, "the dump's first chunk is damaged");
   }
 
  private:
@@ -224,6 +232,20 @@ Status ParseDump(const void* data, uint64_t size, Trace* trace, DumpReport* repo
   *report = DumpReport();
   read::DumpBytes bytes(data, size);
   return Read(&bytes, trace, report);
+} catch (const std::bad_alloc&) {
+  return Status(StatusCode::kResourceExhausted, "no memory for the dump");
+}
+
+Status ReadDumpHead(const std::string& path, Trace* trace) try {
+  constexpr size_t kHeadBytes = 4096;
+  *trace = Trace();
+  std::ifstream file(path, std::ios::binary);
+  if (!file.is_open()) return Status(StatusCode::kNotFound, (path + " cannot be opened").c_str());
+  char first[kHeadBytes];
+  file.read(first, sizeof first);
+  read::DumpBytes bytes(first, static_cast<uint64_t>(file.gcount()));
+  DumpReport report;
+  return DumpParser(&bytes, trace, &report).ParseHead();
 } catch (const std::bad_alloc&) {
   return Status(StatusCode::kResourceExhausted, "no memory for the dump");
 }

@@ -3,14 +3,17 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <new>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "base/message.h"
 #include "base/mix.h"
+#include "read/join_devices.h"
 
 namespace pitot::read {
 namespace {
@@ -95,7 +98,8 @@ template <class Row> void SortByBegin(std::vector<Row>* rows) {
 
 class Joiner {
  public:
-  Joiner(std::vector<TracePart>* parts, Trace* joined) : parts_(*parts), joined_(*joined), maps_(parts->size()) {}
+  Joiner(std::vector<TracePart>* parts, Trace* joined, JoinReport* report)
+      : parts_(*parts), joined_(*joined), report_(*report), maps_(parts->size()) {}
 
   void Join() {
     Trace& first = parts_[0].trace;
@@ -109,6 +113,7 @@ class Joiner {
       joined_.window_end_ns = std::max(joined_.window_end_ns, parts_[i].trace.window_end_ns);
       MapStrings(i);
     }
+    AddDevices();
     PlaceRows(&Trace::requests, &Map::requests);
     PlaceRows(&Trace::batches, &Map::batches);
     for (size_t i = 0; i < parts_.size(); ++i) AddTables(i);
@@ -120,11 +125,17 @@ class Joiner {
   }
 
  private:
+  static constexpr size_t kSeveral = SIZE_MAX;
+  struct Owner {
+    size_t part;  // or kSeveral
+    StringId own_name;
+  };
+
   // Where a part's rows are in the joined trace.
   struct Map {
     std::vector<StringId> strings;
-    std::vector<uint32_t> requests, batches, calls;
-    uint32_t sites = 0, threads = 0, devices = 0, streams = 0, shapes = 0, counters = 0, args = 0, graphs = 0;
+    std::vector<uint32_t> requests, batches, calls, devices;
+    uint32_t sites = 0, threads = 0, streams = 0, shapes = 0, counters = 0, args = 0, graphs = 0;
     std::unordered_map<uint64_t, uint64_t> ids;  // of requests that got another
   };
 
@@ -142,6 +153,60 @@ class Joiner {
   void MapStrings(size_t part) {
     const model::StringTable& strings = parts_[part].trace.strings;
     for (StringId id = 0; id < strings.size(); ++id) maps_[part].strings.push_back(joined_.strings.Add(strings[id]));
+  }
+
+  // A GPU of several parts has one row, under its own name.
+  void AddDevices() {
+    std::unordered_map<std::string, uint32_t> rows;  // by UUID
+    size_t parts_with_any = 0, without_uuid = 0;
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      const Trace& from = parts_[i].trace;
+      const std::vector<std::string> uuids = UuidsOf(from);
+      parts_with_any += uuids.empty() ? 0 : 1;
+      for (uint32_t at = 0; at < uuids.size(); ++at) {
+        const auto next = static_cast<uint32_t>(joined_.devices.size());
+        const uint32_t row = uuids[at].empty() ? next : rows.try_emplace(uuids[at], next).first->second;
+        without_uuid += uuids[at].empty() ? 1 : 0;
+        maps_[i].devices.push_back(row);
+        if (row == next) {
+          AddDevice(i, from.devices[at]);
+        } else {
+          ShareDevice(i, from.devices[at], row);
+        }
+      }
+    }
+    if (parts_with_any > 1) report_.devices_without_uuid = without_uuid;
+    for (const Owner& owner : owners_) report_.devices_shared += owner.part == kSeveral ? 1 : 0;
+  }
+  void AddDevice(size_t part, model::DeviceRow row) {
+    const StringId own_name = maps_[part].strings[row.name];
+    row.ordinal = ordinals_.Take(row.ordinal);
+    row.name = Named(part, row.name);
+    joined_.devices.push_back(row);
+    owners_.push_back({part, own_name});
+  }
+  void ShareDevice(size_t part, const model::DeviceRow& from, uint32_t row) {
+    model::DeviceRow& device = joined_.devices[row];
+    Owner& owner = owners_[row];
+    const auto learn = [](uint32_t* fact, uint32_t told) {
+      if (*fact == 0) *fact = told;
+    };
+    learn(&owner.own_name, maps_[part].strings[from.name]);
+    if (owner.part != part) owner.part = kSeveral, device.name = owner.own_name;
+    learn(&device.multiprocessors, from.multiprocessors);
+    learn(&device.threads_per_multiprocessor, from.threads_per_multiprocessor);
+    learn(&device.blocks_per_multiprocessor, from.blocks_per_multiprocessor);
+    learn(&device.registers_per_multiprocessor, from.registers_per_multiprocessor);
+    learn(&device.shared_bytes_per_multiprocessor, from.shared_bytes_per_multiprocessor);
+    learn(&device.threads_per_warp, from.threads_per_warp);
+  }
+  bool IsShared(uint32_t device) const { return device != kNone && owners_[device].part == kSeveral; }
+
+  // Each process numbers its contexts.
+  uint32_t ContextOf(size_t part, const model::StreamRow& row) {
+    const auto [known, is_new] = contexts_.try_emplace({row.device, part, row.context}, row.context);
+    if (is_new) known->second = free_contexts_[row.device].Take(row.context);
+    return known->second;
   }
 
   // The places of rows that others refer to, by begin.
@@ -165,7 +230,6 @@ class Joiner {
     const auto text = [&](StringId id) { return map.strings[id]; };
     map.sites = static_cast<uint32_t>(joined_.sites.size());
     map.threads = static_cast<uint32_t>(joined_.threads.size());
-    map.devices = static_cast<uint32_t>(joined_.devices.size());
     map.streams = static_cast<uint32_t>(joined_.streams.size());
     map.shapes = static_cast<uint32_t>(joined_.shapes.size());
     map.counters = static_cast<uint32_t>(joined_.counters.size());
@@ -181,23 +245,20 @@ class Joiner {
       row.first_event += joined_.events.size();
       joined_.threads.push_back(row);
     }
-    for (model::DeviceRow row : from.devices) {
-      while (!ordinals_.insert(row.ordinal).second) ++row.ordinal;
-      row.name = Named(part, row.name);
-      joined_.devices.push_back(row);
-    }
     for (model::StreamRow row : from.streams) {
-      row.device = Moved(row.device, map.devices);
-      row.name = text(row.name);
+      row.device = At(map.devices, row.device);
+      row.name = IsShared(row.device) ? Named(part, row.name) : text(row.name);
+      if (IsShared(row.device)) row.context = ContextOf(part, row);
       row.first_event += joined_gpu_;
       joined_.streams.push_back(row);
     }
     joined_gpu_ += from.gpu.size();
     Append(from.shapes, &joined_.shapes);
     for (model::CounterRow row : from.counters) {
-      row.name = row.device == kNone ? Named(part, row.name) : text(row.name);
+      row.device = At(map.devices, row.device);
+      const bool is_again = IsShared(row.device) && !counters_.insert({row.device, text(row.name)}).second;
+      row.name = row.device == kNone || is_again ? Named(part, row.name) : text(row.name);
       row.unit = text(row.unit);
-      row.device = Moved(row.device, map.devices);
       joined_.counters.push_back(row);
     }
     for (const uint32_t counter : from.samples.counter) joined_.samples.counter.push_back(counter + map.counters);
@@ -241,7 +302,7 @@ class Joiner {
     }
     for (model::GpuLossRow row : from.gpu_losses) {
       row.stream = Moved(row.stream, map.streams);
-      row.device = Moved(row.device, map.devices);
+      row.device = At(map.devices, row.device);
       row.reason = map.strings[row.reason];
       joined_.gpu_losses.push_back(row);
     }
@@ -256,7 +317,9 @@ class Joiner {
   void AddRequests() {
     std::unordered_set<uint64_t> taken;
     for (size_t i = 0; i < parts_.size(); ++i) {
+      std::unordered_set<uint64_t> own;
       for (const model::RequestRow& row : parts_[i].trace.requests) {
+        if (!own.insert(row.id).second) continue;
         uint64_t id = row.id;
         while (!taken.insert(id).second) id = Mix(id + i);
         if (id != row.id) maps_[i].ids.emplace(row.id, id);
@@ -356,7 +419,7 @@ class Joiner {
       calls.batch.push_back(At(map.batches, from.batch[row]));
       calls.name.push_back(map.strings[from.name[row]]);
       calls.stream.push_back(Moved(from.stream[row], map.streams));
-      calls.device.push_back(Moved(from.device[row], map.devices));
+      calls.device.push_back(At(map.devices, from.device[row]));
     }
   }
 
@@ -397,10 +460,15 @@ class Joiner {
 
   std::vector<TracePart>& parts_;
   Trace& joined_;
+  JoinReport& report_;
   std::vector<Map> maps_;
-  std::set<uint32_t> ordinals_;  // of devices
-  uint32_t joined_gpu_ = 0;      // rows of work whose streams were added
-  uint32_t graphs_ = 0;          // the highest number so far
+  std::vector<Owner> owners_;                                            // by row of devices
+  FreeNumbers ordinals_;                                                 // of devices
+  std::map<std::tuple<uint32_t, size_t, uint32_t>, uint32_t> contexts_;  // of shared devices, by part and its number
+  std::unordered_map<uint32_t, FreeNumbers> free_contexts_;              // by device
+  std::set<std::pair<uint32_t, StringId>> counters_;                     // of shared devices
+  uint32_t joined_gpu_ = 0;                                              // rows of work whose streams were added
+  uint32_t graphs_ = 0;                                                  // the highest number so far
 };
 
 }  // namespace
@@ -408,11 +476,14 @@ class Joiner {
 
 PITOT_NAMESPACE_BEGIN
 
-Status JoinTraces(std::vector<TracePart>* parts, model::Trace* joined) noexcept try {
+Status JoinTraces(std::vector<TracePart>* parts, model::Trace* joined, JoinReport* report) noexcept try {
+  JoinReport unread;
+  if (report == nullptr) report = &unread;
+  *report = {};
   *joined = model::Trace();
   if (parts->empty()) return Status(StatusCode::kInvalidArgument, "there is nothing to join");
   if (Status status = read::JoinClocks(parts); !status.ok()) return status;
-  read::Joiner(parts, joined).Join();
+  read::Joiner(parts, joined, report).Join();
   const std::string wrong = FindInconsistency(*joined);
   if (wrong.empty()) return {};
   *joined = model::Trace();

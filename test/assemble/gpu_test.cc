@@ -289,6 +289,17 @@ TEST_CASE("work is tied to the call that its own collector added, not to another
   CHECK(trace.gpu.call == std::vector<uint32_t>{0, 1});
 }
 
+TEST_CASE("a device has its UUID as an attribute, once, from whichever collector knows it", "[gpu]") {
+  Trace trace;
+  GpuTables gpu(&trace, {}, {});
+  gpu.AddDevice({.ordinal = 1});
+  for (int i = 0; i < 2; ++i) gpu.AddDevice({.ordinal = 1, .uuid = gpu.AddText("GPU-5c0f")});
+  gpu.AddDevice({.ordinal = 0});
+
+  REQUIRE(trace.attributes.size() == 1);
+  CHECK(AttributeOf(trace, "gpu.1.uuid") == "GPU-5c0f");
+}
+
 TEST_CASE("collectors that add the same device share its row and its properties", "[gpu]") {
   Trace trace;
   GpuTables gpu(&trace, {}, {});

@@ -246,7 +246,8 @@ TEST_CASE("a directory of incidents stands for the newest of them", "[cli]") {
   const Result result = folder.Run("requests --json incidents");
 
   CHECK(result.exit_code == 0);
-  CHECK(result.err == "pitot: incidents has 2 incidents; using the newest, 20261121T000001Z-0001-y\n");
+  CHECK(result.err ==
+        "pitot: incidents has 2 incidents; using the newest, 20261121T000001Z-0001-y. Name another to read it.\n");
   CHECK(folder.Run("info incidents/20261122T000001Z-0001-without").exit_code == 3);
 }
 
@@ -926,7 +927,7 @@ TEST_CASE("wrong usage exits with 2 and points at the help", "[cli]") {
   Folder folder;
 
   for (const std::string arguments : {"", "fly", "info", "requests x --sort color", "requests x --limit -1",
-                                      "convert x --to ascii", "info a b", "--nonsense"}) {
+                                      "convert x --to ascii", "roofline a b", "--nonsense"}) {
     CAPTURE(arguments);
     const Result result = folder.Run(arguments);
     CHECK(result.exit_code == 2);

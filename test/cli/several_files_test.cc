@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The built program on a directory of traces.
+// The built program on several traces: those of a directory, named ones, and incidents of several processes.
 #include <catch2/catch.hpp>
+#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "cli/folder.h"
+#include "serialize/sample_trace.h"
 
 namespace {
 
@@ -20,6 +22,158 @@ std::string Spans(const std::string& id, const std::string& second) {
   return R"({"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"5b8efff798038103d269b633813fc60c","spanId":")" + id +
          R"(","name":"/r","kind":2,"startTimeUnixNano":")" + second + R"(000000000","endTimeUnixNano":")" + second +
          R"(500000000"}]}]}]})";
+}
+
+// The dump of a second of a process, from that moment of its machine's clock on, with one request.
+std::string SecondOf(int64_t pid, int64_t begin_ms, const char* host = "node",
+                     int64_t start_of_machine_s = 1'700'000'000) {
+  constexpr int64_t kMs = 1'000'000;
+  pitot::test::TraceMaker maker;
+  pitot::model::Trace& trace = maker.trace;
+  trace.pid = pid;
+  trace.window_begin_ns = begin_ms * kMs;
+  trace.window_end_ns = trace.window_begin_ns + 1000 * kMs;
+  trace.clock.monotonic_ns = trace.clock.boottime_ns = trace.window_end_ns;
+  trace.clock.realtime_ns = start_of_machine_s * 1000 * kMs + trace.window_end_ns;
+  trace.attributes.push_back({maker.String("host"), maker.String(host)});
+  maker.Request(static_cast<uint64_t>(pid * 1'000'000 + begin_ms), "/r", trace.window_begin_ns + kMs, 5 * kMs);
+  return Dump(maker.Finish());
+}
+
+// Writes it as the dump of an incident, in a new directory.
+void WriteIncident(const Folder& folder, const std::string& directory, const std::string& dump) {
+  std::filesystem::create_directories(folder / directory);
+  folder.Write(directory + "/dump.pitot", dump);
+}
+
+size_t RequestsIn(const Result& info) { return json::parse(info.out)["counts"]["requests"]; }
+
+TEST_CASE("files that are named together are answered as one trace", "[cli]") {
+  const Folder folder;
+  folder.Write("rank0.json", Spans("00000000000000aa", "1700000000"));
+  folder.Write("rank1.json", Spans("00000000000000ab", "1700000002"));
+
+  const Result info = folder.Run("info --json rank0.json rank1.json");
+
+  CHECK(info.exit_code == 0);
+  CHECK(RequestsIn(info) == 2);
+  CHECK(json::parse(info.out)["window"]["end_unix_ns"] == 1'700'000'002'500'000'000);
+  CHECK(json::parse(folder.Run("requests --json rank0.json rank1.json").out)["requests"].size() == 2);
+  for (const char* const command : {"analyze", "report", "top --by request", "why"}) {
+    const Result result = folder.Run(std::string(command) + " rank0.json rank1.json");
+    INFO(command << ": " << result.err);
+    CHECK(result.exit_code == 0);
+  }
+  CHECK(json::parse(folder.Run("top --by request --json rank0.json rank1.json").out)["totals"]["rows"] == 2);
+  CHECK(folder.Run("analyze --set a04.idle_share=0.2 rank0.json rank1.json").exit_code == 0);
+  CHECK(folder.Run("analyze --help").out.find("joined by their clocks") != std::string::npos);
+}
+
+TEST_CASE("a named file that is no trace is refused, and an output that is an input", "[cli]") {
+  const Folder folder;
+  folder.Write("rank0.json", Spans("00000000000000aa", "1700000000"));
+  folder.Write("notes.txt", "not a trace");
+
+  CHECK(folder.Run("analyze rank0.json notes.txt").exit_code == 5);
+  CHECK(folder.Run("analyze rank0.json missing").exit_code == 3);
+  folder.Write("rank1.json", Spans("00000000000000ab", "1700000002"));
+  CHECK(folder.Run("report -o rank1.json rank0.json rank1.json").exit_code == 2);
+  CHECK(folder.Run("why --save-baseline rank1.json rank0.json rank1.json").exit_code == 2);
+}
+
+TEST_CASE("incidents of one moment in several processes are one trace", "[cli]") {
+  const Folder folder;
+  WriteIncident(folder, "in/20261121T000001Z-0001-slow", SecondOf(11, 5'000));
+  WriteIncident(folder, "in/20261121T000009Z-0002-slow", SecondOf(11, 9'100));
+  WriteIncident(folder, "in/20261121T000009Z-0001-slow", SecondOf(12, 9'500));
+  WriteIncident(folder, "in/20261121T000003Z-0001-slow", SecondOf(13, 7'000));
+
+  const Result info = folder.Run("info --json in");
+
+  CHECK(info.exit_code == 0);
+  CHECK(RequestsIn(info) == 2);
+  CHECK(info.err ==
+        "pitot: in has 4 incidents; those of the newest moment are joined by their clocks: "
+        "20261121T000009Z-0002-slow, 20261121T000009Z-0001-slow. Name others to read them.\n");
+  CHECK(folder.Run("analyze in").exit_code == 0);
+  CHECK(folder.Run("view in -o out.html").exit_code == 0);
+  CHECK(folder.Run("convert in -o out.pftrace").exit_code == 0);
+  CHECK(RequestsIn(folder.Run("info --json out.pftrace")) == 2);
+  CHECK(RequestsIn(folder.Run("info --json in/20261121T000001Z-0001-slow in/20261121T000003Z-0001-slow")) == 2);
+}
+
+TEST_CASE("incidents of workers with a directory each are found", "[cli]") {
+  const Folder folder;
+  // The same process number, in containers.
+  WriteIncident(folder, "in/worker0/20261121T000009Z-0001-slow", SecondOf(1, 9'000, "pod0"));
+  WriteIncident(folder, "in/worker1/20261121T000009Z-0001-slow", SecondOf(1, 9'500, "pod1"));
+  std::filesystem::create_directories(folder / "in/20261120T000000Z-0001-slow");
+  folder.Write("in/20261120T000000Z-0001-slow/worker0.pitot", SecondOf(1, 2'000, "pod0"));
+
+  const Result info = folder.Run("info --json in");
+
+  CHECK(RequestsIn(info) == 2);
+  CHECK(info.err.find("in has 3 incidents") != std::string::npos);
+  CHECK(info.err.find("worker0/20261121T000009Z-0001-slow, worker1/20261121T000009Z-0001-slow") != std::string::npos);
+  CHECK(RequestsIn(folder.Run("info --json in/20261120T000000Z-0001-slow")) == 1);
+  CHECK(RequestsIn(folder.Run("info --json in/worker0")) == 1);
+}
+
+TEST_CASE("incidents of one process are not joined, whether or not their windows overlap", "[cli]") {
+  const Folder folder;
+  WriteIncident(folder, "in/20261121T000009Z-0001-slow", SecondOf(11, 9'000));
+  WriteIncident(folder, "in/20261121T000009Z-0002-slow", SecondOf(11, 9'500));
+  const Result newest = folder.Run("info --json in");
+  CHECK(RequestsIn(newest) == 1);
+  CHECK(newest.err ==
+        "pitot: in has 2 incidents; using the newest, 20261121T000009Z-0002-slow. Name another to read it.\n");
+
+  std::filesystem::create_directory(folder / "files");
+  folder.Write("files/a.pitot", SecondOf(11, 9'500));
+  folder.Write("files/b.pitot", SecondOf(11, 5'000));
+  folder.Write("files/c.pitot", SecondOf(12, 5'000));
+  const Result files = folder.Run("info --json files");
+  CHECK(RequestsIn(files) == 2);
+  CHECK(files.err.find("files/b.pitot is left out: it is an older incident of the process in files/a.pitot") !=
+        std::string::npos);
+  // Named, it is read.
+  CHECK(RequestsIn(folder.Run("info --json files/a.pitot files/b.pitot")) == 2);
+}
+
+TEST_CASE("incidents of several machines, or of one before and after its start, are not of one moment", "[cli]") {
+  const Folder folder;
+  WriteIncident(folder, "in/20261121T000009Z-0001-slow", SecondOf(11, 9'000));
+  WriteIncident(folder, "in/20261121T000009Z-0002-slow", SecondOf(12, 9'000, "node", 1'700'000'005));
+
+  CHECK(RequestsIn(folder.Run("info --json in")) == 1);
+  // Files of a directory are ranks: all of them count.
+  std::filesystem::create_directory(folder / "files");
+  folder.Write("files/a.pitot", SecondOf(11, 9'000, "node0"));
+  folder.Write("files/b.pitot", SecondOf(11, 9'000, "node1"));
+  CHECK(RequestsIn(folder.Run("info --json files")) == 2);
+}
+
+TEST_CASE("a dump whose beginning is damaged is used alone", "[cli]") {
+  const Folder folder;
+  std::string damaged = SecondOf(12, 9'500);
+  damaged[30] ^= 1;
+  WriteIncident(folder, "in/20261121T000009Z-0001-slow", SecondOf(11, 9'000));
+  WriteIncident(folder, "in/20261121T000009Z-0002-slow", damaged);
+  WriteIncident(folder, "in/.pitot-partial-1", SecondOf(13, 9'000));
+  folder.Write("in/stray.pitot", SecondOf(14, 9'000));
+
+  const Result result = folder.Run("info --json in/");
+
+  CHECK(result.err.find("in/ has 2 incidents") != std::string::npos);
+  CHECK(RequestsIn(result) == 1);
+}
+
+TEST_CASE("GPUs without a UUID are said to be counted for each process", "[cli]") {
+  const Folder folder;
+  folder.Write("a.pitot", Dump(incident::MakeGpuTrace()));
+  folder.Write("b.pitot", Dump(incident::MakeGpuTrace()));
+
+  CHECK(folder.Run("analyze a.pitot b.pitot").err.find("do not tell the UUID of 4 GPUs") != std::string::npos);
 }
 
 TEST_CASE("a directory of traces is answered as one", "[cli]") {

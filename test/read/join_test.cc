@@ -2,13 +2,17 @@
 #include "pitot/read/join.h"
 
 #include <catch2/catch.hpp>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "pitot/model/index.h"
 #include "pitot/model/trace.h"
+#include "read/join_devices.h"
 #include "serialize/sample_trace.h"
 
+using pitot::JoinReport;
 using pitot::JoinTraces;
 using pitot::Status;
 using pitot::StatusCode;
@@ -36,16 +40,126 @@ Trace OneRequest(int64_t begin_ns, int64_t origin_ns, uint64_t id = 7) {
   return trace;
 }
 
-Trace Joined(std::vector<TracePart> parts) {
+Trace Joined(std::vector<TracePart> parts, JoinReport* report = nullptr) {
   Trace joined;
-  const Status status = JoinTraces(&parts, &joined);
+  const Status status = JoinTraces(&parts, &joined, report);
   INFO(status.message());
   REQUIRE(status.ok());
   REQUIRE(FindInconsistency(joined) == "");
   return joined;
 }
 
+// A trace with a kernel of 100 ns on the GPU that its process calls 0, and a counter of that GPU.
+Trace OneKernel(int64_t begin_ns, const std::string& key, const std::string& value) {
+  TraceMaker maker;
+  maker.trace.window_begin_ns = 1;
+  maker.trace.window_end_ns = 10'000;
+  maker.trace.devices.push_back({0, maker.String("H200"), 132});
+  maker.trace.streams.push_back({0, 1, 7, 0, 0, 0});
+  maker.trace.counters.push_back({0, maker.String("SM active"), maker.String("%")});
+  maker.Gpu(0, pitot::GpuKind::kKernel, "gemm", begin_ns, 100, kNone);
+  maker.trace.attributes.push_back({maker.String(key), maker.String(value)});
+  Trace trace = maker.Finish();
+  trace.clock.monotonic_ns = 10'000;
+  trace.clock.realtime_ns = kDateNs;
+  trace.clock.boottime_ns = 0;
+  return trace;
+}
+
 }  // namespace
+
+TEST_CASE("a GPU of two processes is one device, and its busy time counts once", "[join]") {
+  const Trace a = OneKernel(1'000, "gpu.0.uuid", "GPU-5c0f"), b = OneKernel(1'050, "gpu.0.uuid", "GPU-5c0f");
+  JoinReport report;
+
+  const Trace joined = Joined({{"a", a}, {"b", b}}, &report);
+
+  CHECK(report.devices_shared == 1);
+  CHECK(report.devices_without_uuid == 0);
+  REQUIRE(joined.devices.size() == 1);
+  CHECK(joined.strings[joined.devices[0].name] == "H200");
+  CHECK(joined.devices[0].multiprocessors == 132);
+  CHECK(DeviceBusy(joined, 0) == pitot::model::Intervals{{1'000, 1'150}});
+  // Each process numbers its contexts from 1.
+  REQUIRE(joined.streams.size() == 2);
+  CHECK(joined.strings[joined.streams[0].name] == "a");
+  CHECK(joined.strings[joined.streams[1].name] == "b");
+  CHECK(joined.streams[0].context != joined.streams[1].context);
+  CHECK(joined.strings[joined.counters[0].name] == "SM active");
+  CHECK(joined.strings[joined.counters[1].name] == "b: SM active");
+}
+
+TEST_CASE("facts of a shared GPU that one process does not know come from the other", "[join]") {
+  Trace a = OneKernel(1'000, "gpu.0.uuid", "GPU-5c0f");
+  a.devices[0] = {};
+
+  const Trace joined = Joined({{"a", a}, {"b", OneKernel(1'050, "gpu.0.uuid", "GPU-5c0f")}});
+
+  REQUIRE(joined.devices.size() == 1);
+  CHECK(joined.strings[joined.devices[0].name] == "H200");
+  CHECK(joined.devices[0].multiprocessors == 132);
+}
+
+TEST_CASE("GPUs with the same number and name stay apart without a UUID, and with different ones", "[join]") {
+  JoinReport report;
+  const Trace unknown = OneKernel(1'000, "some", "attribute");
+  CHECK(Joined({{"a", unknown}, {"b", unknown}}, &report).devices.size() == 2);
+  CHECK(report.devices_without_uuid == 2);
+  CHECK(report.devices_shared == 0);
+
+  const Trace known = OneKernel(1'000, "gpu.0.uuid", "GPU-5c0f");
+  const Trace joined =
+      Joined({{"a", known}, {"b", OneKernel(1'000, "gpu.0.uuid", "GPU-60aa")}, {"c", unknown}}, &report);
+  REQUIRE(joined.devices.size() == 3);
+  CHECK(joined.devices[1].ordinal == 1);
+  CHECK(joined.strings[joined.devices[1].name] == "b: H200");
+  CHECK(joined.strings[joined.streams[1].name].empty());
+  CHECK(joined.streams[1].context == 1);
+  CHECK(report.devices_without_uuid == 1);
+
+  Joined({{"a", unknown}, {"b", OneRequest(5'000, kDateNs)}}, &report);
+  CHECK(report.devices_without_uuid == 0);
+}
+
+TEST_CASE("the only GPU of a machine has the UUID that NVML told", "[join]") {
+  const std::string told = "NVIDIA H200, GPU-5c0f, PCI 00000000:01:00.0";
+  Trace only = OneKernel(1'000, "nvml.0", told), uuid = OneKernel(2'000, "gpu.0.uuid", "GPU-5c0f");
+  CHECK(Joined({{"a", only}, {"b", uuid}}).devices.size() == 1);
+
+  Trace mig = only;
+  mig.devices[0].name = mig.strings.Add("NVIDIA H200 MIG 1g.18gb");
+  CHECK(Joined({{"a", mig}, {"b", uuid}}).devices.size() == 2);
+
+  only.attributes.push_back({only.strings.Add("nvml.1"), only.strings.Add("NVIDIA H200, GPU-60aa")});
+  CHECK(Joined({{"a", only}, {"b", uuid}}).devices.size() == 2);
+}
+
+TEST_CASE("each of many devices gets a number of its own in a step or two", "[join]") {
+  constexpr uint32_t kDevices = 60'000;
+  pitot::read::FreeNumbers numbers;
+  CHECK(numbers.Take(UINT32_MAX) == UINT32_MAX);
+  CHECK(numbers.Take(UINT32_MAX) == 0);
+  CHECK(numbers.Take(0) == 1);
+  CHECK(numbers.Take(5) == 5);
+  CHECK(numbers.Take(0) == 2);
+  for (uint32_t i = 0; i < kDevices; ++i) numbers.Take(0);
+  for (uint32_t i = 0; i < kDevices; ++i) numbers.Take(i);
+  CHECK(numbers.Take(0) == 2 * kDevices + 4);
+  CHECK(numbers.steps() <= 2 * (2 * kDevices + 10));
+}
+
+TEST_CASE("requests of one trace with the same id keep it", "[join]") {
+  Trace a = OneRequest(5'000, kDateNs);
+  a.requests.push_back(a.requests[0]);
+
+  const Trace joined = Joined({{"a", a}, {"b", a}});
+
+  REQUIRE(joined.requests.size() == 4);
+  CHECK(joined.requests[0].id == 7);
+  CHECK(joined.requests[1].id == 7);
+  CHECK(joined.requests[2].id != 7);
+  CHECK(joined.requests[3].id == joined.requests[2].id);
+}
 
 TEST_CASE("traces of two machines are joined by their dates", "[join]") {
   const Trace joined = Joined({{"a", OneRequest(5'000, kDateNs)}, {"b", OneRequest(900'000, kDateNs - 890'000, 8)}});

@@ -39,6 +39,7 @@ struct GpuDevice {
   uint32_t registers_per_multiprocessor = 0;
   uint32_t shared_bytes_per_multiprocessor = 0;
   uint32_t threads_per_warp = 0;
+  uint32_t uuid = 0;  // from AddText: "GPU-5c0f...", the same in all processes
 };
 
 // Missing GPU records, and when.

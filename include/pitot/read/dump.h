@@ -28,6 +28,9 @@ struct DumpReport {
 // through a window of 2 MiB: beyond it, memory is for the trace only.
 PITOT_EXPORT Status ReadDump(const std::string& path, model::Trace* trace, DumpReport* report);
 PITOT_EXPORT Status ParseDump(const void* data, uint64_t size, model::Trace* trace, DumpReport* report);
+// Fills `trace` with the dump's process, window and clocks only, from its first 4 KiB. kDataLoss if they are damaged;
+// otherwise as above.
+PITOT_EXPORT Status ReadDumpHead(const std::string& path, model::Trace* trace);
 
 PITOT_NAMESPACE_END
 

@@ -5,6 +5,8 @@
 #ifndef PITOT_READ_JOIN_H_
 #define PITOT_READ_JOIN_H_
 
+#include <stdint.h>
+
 #include <string>
 #include <vector>
 
@@ -18,12 +20,20 @@ struct TracePart {
   model::Trace trace;
 };
 
+struct JoinReport {
+  uint64_t devices_shared = 0;  // GPUs of several parts
+  // If several parts have GPUs: those of unknown UUID. One that several parts used is counted in each.
+  uint64_t devices_without_uuid = 0;
+};
+
 // Puts all parts on the clock of the first: by the monotonic clock if they were recorded on one machine since its last
 // start, otherwise by their dates. Their threads, devices and process-wide counters have the part's name before their
-// own. Requests with an id that an earlier part has get another. What a judge had learned is the first part's. `parts`
-// are used up. Errors: kInvalidArgument if a part has no date, or if they do not fit into one trace; it names the part.
-//   kResourceExhausted.
-PITOT_EXPORT Status JoinTraces(std::vector<TracePart>* parts, model::Trace* joined) noexcept;
+// own. Devices with the same UUID (attribute "gpu.<ordinal>.uuid") become one; then its streams have the part's name.
+// Requests with an id that an earlier part has get another. What a judge had learned is the first part's. `parts` are
+// used up. `report` may be null. Errors: kInvalidArgument if a part has no date, or if they do not fit into one trace;
+// it names the part. kResourceExhausted.
+PITOT_EXPORT Status JoinTraces(std::vector<TracePart>* parts, model::Trace* joined,
+                               JoinReport* report = nullptr) noexcept;
 
 PITOT_NAMESPACE_END
 

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include "base/cupti_library.h"
+#include "base/gpu_uuid.h"
 #include "base/loader_lock.h"
 #include "base/message.h"
 
@@ -69,17 +70,10 @@ bool FindDriver(Driver* driver) {
   return is_there;
 }
 
-// As nvidia-smi writes it.
 std::string IdOf(const Driver& driver, int device) {
   unsigned char uuid[16];
   if (driver.get_uuid == nullptr || driver.get_uuid(uuid, device) != 0) return "";
-  std::string text = "GPU";
-  for (int i = 0; i < 16; ++i) {
-    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += "0123456789abcdef"[uuid[i] >> 4];
-    text += "0123456789abcdef"[uuid[i] & 15];
-  }
-  return text;
+  return base::GpuUuidText(uuid);
 }
 
 // The major version of the driver's CUDA; 0: unknown.

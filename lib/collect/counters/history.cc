@@ -139,7 +139,9 @@ void History::AddTo(int64_t begin_ns, int64_t end_ns, TraceBuilder& trace) const
   add("counters.cpu_percent", base::Format("%.2f", cpu_percent));
   for (Part& part : parts) {
     KeepOneSource(&part.samples);
-    const uint32_t device = trace.AddDevice({part.gpu.ordinal, trace.AddText(part.gpu.name.c_str())});
+    const uint32_t device = trace.AddDevice({.ordinal = part.gpu.ordinal,
+                                             .name = trace.AddText(part.gpu.name.c_str()),
+                                             .uuid = trace.AddText(part.gpu.id.c_str())});
     const std::string prefix = "counters." + std::to_string(part.gpu.ordinal) + ".";
     if (!part.state.not_recorded.empty()) add(prefix + "not_recorded", part.state.not_recorded);
     if (!part.state.source.empty()) add(prefix + "source", part.state.source);

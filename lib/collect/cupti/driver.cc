@@ -8,6 +8,7 @@
 #include <charconv>
 #include <type_traits>
 
+#include "base/gpu_uuid.h"
 #include "base/loader_lock.h"
 #include "base/mutex.h"
 
@@ -23,7 +24,8 @@ struct Driver {
   int (*get_name)(char* name, int size, int device);
   int (*get_attribute)(int* value, int attribute, int device);
   int (*primary_state)(int device, unsigned int* flags, int* is_active);
-  int (*get_version)(int* version);  // may be null
+  int (*get_version)(int* version);                     // may be null
+  int (*get_uuid)(unsigned char uuid[16], int device);  // may be null
 };
 
 bool Find(void* handle, Driver* driver) {
@@ -32,6 +34,7 @@ bool Find(void* handle, Driver* driver) {
     return *function != nullptr;
   };
   find("cuDriverGetVersion", &driver->get_version);
+  if (!find("cuDeviceGetUuid_v2", &driver->get_uuid)) find("cuDeviceGetUuid", &driver->get_uuid);
   return find("cuDeviceGetCount", &driver->get_count) && find("cuDeviceGet", &driver->get) &&
          find("cuDeviceGetName", &driver->get_name) && find("cuDeviceGetAttribute", &driver->get_attribute) &&
          find("cuDevicePrimaryCtxGetState", &driver->primary_state);
@@ -104,6 +107,8 @@ DeviceFacts DescribeDevice(uint32_t ordinal) {
   if (!FindDriver(&driver) || driver.get(&device, static_cast<int>(ordinal)) != 0) return facts;
   char name[128] = "";
   if (driver.get_name(name, sizeof name - 1, device) == 0 && name[0] != '\0') facts.name = name;
+  unsigned char uuid[16];
+  if (driver.get_uuid != nullptr && driver.get_uuid(uuid, device) == 0) facts.uuid = base::GpuUuidText(uuid);
   const auto ask = [&](int attribute, uint32_t* out) {
     int value = 0;
     if (driver.get_attribute(&value, attribute, device) == 0 && value > 0) *out = static_cast<uint32_t>(value);

@@ -36,6 +36,7 @@ int MajorOfKernelDriver(std::string_view text) noexcept;
 
 struct DeviceFacts {
   std::string name;  // "GPU 0" if the driver does not tell
+  std::string uuid;  // "GPU-5c0f..."; "": unknown
   uint32_t multiprocessors = 0, threads_per_multiprocessor = 0, blocks_per_multiprocessor = 0,
            registers_per_multiprocessor = 0, shared_bytes_per_multiprocessor = 0;  // 0: unknown
 };

@@ -86,9 +86,14 @@ class RowAdder {
     const auto [device, is_new] = devices_.try_emplace(ordinal, 0);
     if (is_new) {
       const DeviceFacts& facts = facts_.at(ordinal);
-      device->second = trace_.AddDevice({ordinal, trace_.AddText(facts.name.c_str()), facts.multiprocessors,
-                                         facts.threads_per_multiprocessor, facts.blocks_per_multiprocessor,
-                                         facts.registers_per_multiprocessor, facts.shared_bytes_per_multiprocessor});
+      device->second = trace_.AddDevice({.ordinal = ordinal,
+                                         .name = trace_.AddText(facts.name.c_str()),
+                                         .multiprocessors = facts.multiprocessors,
+                                         .threads_per_multiprocessor = facts.threads_per_multiprocessor,
+                                         .blocks_per_multiprocessor = facts.blocks_per_multiprocessor,
+                                         .registers_per_multiprocessor = facts.registers_per_multiprocessor,
+                                         .shared_bytes_per_multiprocessor = facts.shared_bytes_per_multiprocessor,
+                                         .uuid = trace_.AddText(facts.uuid.c_str())});
     }
     return device->second;
   }

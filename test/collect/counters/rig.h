@@ -38,6 +38,7 @@ class CounterTrace final : public CounterBuilder {
   }
   uint32_t AddDevice(const pitot::GpuDevice& device) override {
     devices[device.ordinal] = texts.at(device.name);
+    uuids[device.ordinal] = texts.at(device.uuid);
     return device.ordinal;
   }
   uint32_t AddCounter(uint32_t device, const char* name, const char*) override {
@@ -68,7 +69,7 @@ class CounterTrace final : public CounterBuilder {
   }
 
   std::vector<std::string> texts;
-  std::map<uint32_t, std::string> devices;
+  std::map<uint32_t, std::string> devices, uuids;
   std::vector<std::pair<uint32_t, std::string>> rows;
   std::map<std::pair<uint32_t, std::string>, Samples> samples;
   std::map<std::string, std::string> attributes;

@@ -81,6 +81,7 @@ TEST_CASE("a second process has the samples of the one that samples the GPU, and
 
   CHECK(trace.Of("SM active") == Trace::Samples{{begin_ns + 200 * kMs, 0}, {begin_ns + 400 * kMs, 75}});
   CHECK(trace.Of("sampled") == Trace::Samples{{begin_ns + 200 * kMs, 1}, {begin_ns + kSecond, 0}});
+  CHECK(trace.uuids.at(0) == kId);
   CHECK(trace.attributes.at("counters.0.sampled_by") == Me());
   CHECK(trace.attributes.at("counters.0.interval_us") == "4000");
   CHECK(trace.attributes.count("counters.0.not_recorded") == 0);

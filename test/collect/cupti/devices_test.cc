@@ -63,6 +63,8 @@ TEST_CASE("records of two devices and two contexts in one buffer get their own s
     CHECK(trace.strings[device.name] == "Fake " + std::to_string(it.ordinal));
     CHECK(device.multiprocessors == 100 + it.ordinal);
   }
+  CHECK(trace.AttributeOf("gpu.0.uuid") == "GPU-a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a0");
+  CHECK(trace.AttributeOf("gpu.1.uuid") == "GPU-a1a1a1a1-a1a1-a1a1-a1a1-a1a1a1a1a1a1");
 }
 
 TEST_CASE("a device overwriting its records leaves a request on another covered", "[cupti]") {

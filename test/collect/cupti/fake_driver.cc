@@ -4,6 +4,7 @@
 #include "collect/cupti/fake_driver.h"
 
 #include <cstdio>
+#include <cstring>
 
 namespace {
 
@@ -36,6 +37,10 @@ FAKE_EXPORT int cuDeviceGet(int* device, int ordinal) {
 }
 FAKE_EXPORT int cuDeviceGetName(char* name, int size, int device) {
   if (ResultOf(device) == kSuccess) std::snprintf(name, static_cast<size_t>(size), "Fake %d", device);
+  return ResultOf(device);
+}
+FAKE_EXPORT int cuDeviceGetUuid(unsigned char* uuid, int device) {
+  if (ResultOf(device) == kSuccess) std::memset(uuid, 0xa0 + device, 16);
   return ResultOf(device);
 }
 FAKE_EXPORT int cuDeviceGetAttribute(int* value, int attribute, int device) {

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/several_files.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <iterator>
+#include <map>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/columns.h"
+#include "cli/command.h"
+#include "cli/incidents.h"
+#include "pitot/read/join.h"
+
+namespace pitot::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using model::Trace;
+
+struct Part {
+  std::string path;
+  Trace trace;
+  LoadReport report;
+};
+
+// The files of a folder, without hidden ones, by name.
+std::vector<std::string> FilesIn(const std::string& folder) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code gone;
+    if (entry->path().filename().native()[0] != '.' && entry->is_regular_file(gone)) paths.push_back(entry->path());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+std::vector<std::string> InBoth(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  std::vector<std::string> both;
+  std::copy_if(a.begin(), a.end(), std::back_inserter(both),
+               [&](const std::string& one) { return std::find(b.begin(), b.end(), one) != b.end(); });
+  return both;
+}
+
+// Adds a file of a folder, unless it is no trace. Returns kDone or kDamaged.
+int AddFile(const std::string& path, std::vector<Part>* parts) {
+  Part part;
+  part.path = path;
+  TraceReport& file = part.report.file;
+  const Status status = ReadTrace(path, &part.trace, &file);
+  if (status.code() == StatusCode::kInvalidArgument) {
+    if (file.is_empty || file.events != 0)
+      Complain(absl::StrFormat("%s is left out: %s.", path, WithoutPath(status, path)));
+    return kDone;
+  }
+  if (!status.ok() && status.code() != StatusCode::kDataLoss) {
+    static_cast<void>(ComplainUnreadable(path, status));
+    return kDamaged;
+  }
+  if (!file.problems.empty()) Complain(absl::StrFormat("%s: %s", path, file.problems));
+  if (!status.ok())
+    Complain(absl::StrFormat("%s is damaged: %s. The output covers what was read.", path, status.message()));
+  parts->push_back(std::move(part));
+  return status.ok() ? kDone : kDamaged;
+}
+
+// Incidents of a process at several times are not one trace: the newest stays.
+void KeepNewestOfEachProcess(std::vector<Part>* parts) {
+  std::map<std::pair<std::string, int64_t>, std::vector<size_t>> newest;  // by host and number
+  std::vector<bool> is_older(parts->size());
+  for (size_t i = 0; i < parts->size(); ++i) {
+    const Trace& trace = (*parts)[i].trace;
+    if (!(*parts)[i].report.IsDump() || trace.pid == 0) continue;
+    std::vector<size_t>& known = newest[{std::string(trace.AttributeOf("host")), trace.pid}];
+    const auto same =
+        std::find_if(known.begin(), known.end(), [&](size_t one) { return AreOfOneStart((*parts)[one].trace, trace); });
+    if (same == known.end()) {
+      known.push_back(i);
+      continue;
+    }
+    size_t older = i;
+    if ((*parts)[*same].trace.window_end_ns < trace.window_end_ns) std::swap(older, *same);
+    is_older[older] = true;
+    Complain(absl::StrFormat("%s is left out: it is an older incident of the process in %s. Name it to read it.",
+                             (*parts)[older].path, (*parts)[*same].path));
+  }
+  std::vector<Part> kept;
+  for (size_t i = 0; i < parts->size(); ++i) {
+    if (!is_older[i]) kept.push_back(std::move((*parts)[i]));
+  }
+  *parts = std::move(kept);
+}
+
+// Joins two parts or more. A dump knows most about its process, so the first of them comes first. Returns kDone or,
+// with a message, the exit code.
+int Join(const std::string& what, std::vector<Part> parts, Trace* trace, LoadReport* report) {
+  const auto first = std::find_if(parts.begin(), parts.end(), [](const Part& part) { return part.report.IsDump(); });
+  if (first != parts.end()) std::rotate(parts.begin(), first, first + 1);
+  TraceReport& file = report->file;
+  file = parts[0].report.file;
+  std::vector<std::string> paths;
+  for (const Part& part : parts) {
+    paths.push_back(part.path);
+    file.lacks = InBoth(file.lacks, part.report.file.lacks);
+    file.complete = file.complete && part.report.file.complete;
+  }
+  const std::vector<std::string> names = ShortNames(paths);
+  std::vector<TracePart> to_join;
+  for (size_t i = 0; i < parts.size(); ++i) to_join.push_back({names[i], std::move(parts[i].trace)});
+  JoinReport joined;
+  if (const Status status = JoinTraces(&to_join, trace, &joined); !status.ok()) {
+    Complain(absl::StrFormat("cannot join %s: %s. Give one of the files.", what, status.message()));
+    return kUnreadable;
+  }
+  if (joined.devices_without_uuid != 0)
+    Complain(
+        absl::StrFormat("the files do not tell the UUID of %s: a GPU that several processes used counts once for "
+                        "each",
+                        base::Plural(joined.devices_without_uuid, "GPU")));
+  return kDone;
+}
+
+}  // namespace
+
+int LoadFolder(const std::string& folder, Trace* trace, LoadReport* report) {
+  const std::vector<std::string> below = DumpsBelow(folder);
+  std::vector<Part> parts;
+  int loaded = kDone;
+  for (const std::string& path : below.empty() ? FilesIn(folder) : OfLastMoment(below))
+    loaded = std::max(loaded, AddFile(path, &parts));
+  KeepNewestOfEachProcess(&parts);
+  if (parts.empty() && loaded == kDamaged) return kUnreadable;
+  if (parts.empty()) {
+    Complain(
+        absl::StrFormat("there is no incident in %s: one is written when a trigger fires or the server calls "
+                        "Recorder::Trigger.",
+                        folder));
+    return kUnreadable;
+  }
+  const size_t count = parts.size();
+  if (count == 1) {
+    *trace = std::move(parts[0].trace);
+    report->file = std::move(parts[0].report.file);
+    return loaded;
+  }
+  std::vector<std::string> paths;
+  for (const Part& part : parts) paths.push_back(part.path);
+  if (const int joined = Join("the traces in " + folder, std::move(parts), trace, report); joined != kDone)
+    return joined;
+  if (below.empty())
+    Complain(absl::StrFormat("%s has %d traces; joined by their clocks", folder, count));
+  else
+    Complain(
+        absl::StrFormat("%s has %d incidents; those of the newest moment are joined by their clocks: %s. Name "
+                        "others to read them.",
+                        folder, below.size(), absl::StrJoin(ShortNames(paths), ", ")));
+  return loaded;
+}
+
+int LoadSeveral(const std::vector<std::string>& paths, Trace* trace, LoadReport* report) {
+  std::vector<Part> parts(paths.size());
+  int loaded = kDone;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    parts[i].path = paths[i];
+    const int one = Load(paths[i], &parts[i].trace, &parts[i].report);
+    if (one != kDone && one != kDamaged) return one;
+    loaded = std::max(loaded, one);
+  }
+  const int joined = Join(absl::StrJoin(paths, " and "), std::move(parts), trace, report);
+  return joined == kDone ? loaded : joined;
+}
+
+}  // namespace pitot::cli
