@@ -251,18 +251,20 @@ bool SqliteDatabase::Rows::Next() {
 }
 
 std::optional<int64_t> SqliteDatabase::Rows::Number(int column) const {
-  if (sqlite3_column_type(statement_->handle, column) != SQLITE_INTEGER) return std::nullopt;
-  return sqlite3_column_int64(statement_->handle, column);
+  sqlite3_value* const value = sqlite3_column_value(statement_->handle, column);
+  if (sqlite3_value_type(value) != SQLITE_INTEGER) return std::nullopt;
+  return sqlite3_value_int64(value);
 }
 
 std::string_view SqliteDatabase::Rows::Text(int column) {
-  if (sqlite3_column_type(statement_->handle, column) == SQLITE_NULL) return {};
-  const auto* const text = reinterpret_cast<const char*>(sqlite3_column_text(statement_->handle, column));
+  sqlite3_value* const value = sqlite3_column_value(statement_->handle, column);
+  if (sqlite3_value_type(value) == SQLITE_NULL) return {};
+  const auto* const text = reinterpret_cast<const char*>(sqlite3_value_text(value));
   if (text == nullptr) {
     if (sqlite3_errcode(statement_->connection.handle) == SQLITE_NOMEM) throw std::bad_alloc();
     return {};
   }
-  const auto size = static_cast<size_t>(sqlite3_column_bytes(statement_->handle, column));
+  const auto size = static_cast<size_t>(sqlite3_value_bytes(value));
   statement_->connection.text_bytes -= std::min<uint64_t>(statement_->connection.text_bytes, size);
   return {text, size};
 }

@@ -8,14 +8,12 @@
 #include <string>
 #include <string_view>
 
-#include "base/text.h"
 #include "pitot/model/trace.h"
 
 namespace pitot::read {
 
-inline model::StringId Intern(std::string_view text, model::Trace* trace) {
-  return trace->strings.Add(base::IsSaneText(text) ? text : std::string_view(base::SanitizeText(text)));
-}
+// The table makes a text sane when it is new.
+inline model::StringId Intern(std::string_view text, model::Trace* trace) { return trace->strings.Add(text); }
 
 // Adds an attribute of a file, unless the trace has it. The first 100 are kept, with the first 1000 bytes each.
 inline void AddAttribute(std::string_view key, std::string_view value, model::Trace* trace) {
