@@ -32,6 +32,8 @@ class JsonCursor {
   // Takes the next value. False after a fault.
   bool Take() { return Pass(true); }
   bool Skip() { return Pass(false); }
+  // Whether nothing follows but spaces. A fault if something does.
+  bool End() { return *fault_ == 0 && (Peek() == 0 || Fault("it goes on after its end, and not with an object")); }
 
   std::string_view key() const { return key_; }  // as written; valid until the next member
   // Valid until the next call.

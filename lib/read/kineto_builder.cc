@@ -208,7 +208,7 @@ void KinetoBuilder::AddScope(const KinetoEvent& event, SiteKind kind) {
   events.duration_ns.push_back(time.duration_ns);
   const bool is_python = kind == SiteKind::kScope && event.category == "python_function";
   const bool has_address = is_python && event.name.starts_with('<');
-  const StringId name = has_address ? Intern(WithoutAddresses(event.name)) : Intern(event.name);
+  const StringId name = has_address ? Intern(WithoutAddresses(event.name)) : NameOf(event);
   events.site.push_back(Site(kind, name, has_inputs ? 3 : has_types ? 2 : has_shapes ? 1 : 0, is_python));
   events.thread.push_back(Thread(event));
   events.args.push_back(args);
@@ -221,7 +221,7 @@ void KinetoBuilder::AddCall(const KinetoEvent& event) {
   calls.begin_ns.push_back(time.begin_ns);
   calls.duration_ns.push_back(time.duration_ns);
   calls.thread.push_back(ProcessOf(event.pid).pid == kNoProcess ? ThreadOfNumber(event) : Thread(event));
-  calls.name.push_back(Intern(event.name));
+  calls.name.push_back(NameOf(event));
   call_correlations_.push_back(CorrelationOf(event, thread_processes_[calls.thread.back()].group));
 }
 
@@ -258,16 +258,16 @@ int64_t KinetoBuilder::StreamNumber(const KinetoEvent& event) {
 }
 
 uint32_t KinetoBuilder::Shape(const model::KernelShape& shape) {
-  const std::vector<uint32_t> key = {shape.grid[0],
-                                     shape.grid[1],
-                                     shape.grid[2],
-                                     shape.block[0],
-                                     shape.block[1],
-                                     shape.block[2],
-                                     shape.static_shared_bytes,
-                                     shape.dynamic_shared_bytes,
-                                     shape.local_bytes_per_thread,
-                                     shape.registers_per_thread};
+  const std::array key = {shape.grid[0],
+                          shape.grid[1],
+                          shape.grid[2],
+                          shape.block[0],
+                          shape.block[1],
+                          shape.block[2],
+                          shape.static_shared_bytes,
+                          shape.dynamic_shared_bytes,
+                          shape.local_bytes_per_thread,
+                          shape.registers_per_thread};
   const auto [found, is_new] = shapes_.try_emplace(key, static_cast<uint32_t>(trace_.shapes.size()));
   if (is_new) trace_.shapes.push_back(shape);
   return found->second;
@@ -284,7 +284,7 @@ void KinetoBuilder::AddGpu(const KinetoEvent& event, GpuKind kind) {
   gpu.duration_ns.push_back(time.duration_ns);
   gpu.kind.push_back(kind);
   gpu.stream.push_back(Stream(event));
-  gpu.name.push_back(kind == GpuKind::kMemcpy ? Intern(CopyName(event.name)) : Intern(event.name));
+  gpu.name.push_back(kind == GpuKind::kMemcpy && event.name_id == 0 ? Intern(CopyName(event.name)) : NameOf(event));
   gpu.shape.push_back(kind == GpuKind::kKernel && event.has_shape ? Shape(event.shape) : kNone);
   gpu.bytes.push_back(static_cast<uint64_t>(std::max<int64_t>(0, event.bytes)));
   gpu.graph.push_back(static_cast<uint32_t>(std::clamp<int64_t>(event.graph, 0, UINT32_MAX)));
@@ -506,7 +506,7 @@ void KinetoBuilder::OrderGpu() {
   for (uint32_t row = 0; row < call_correlations_.size(); ++row) {
     if (call_correlations_[row] > 0) calls.push_back(row);
   }
-  std::sort(calls.begin(), calls.end(), [&](uint32_t a, uint32_t b) {
+  MergeRuns(calls.begin(), calls.end(), [&](uint32_t a, uint32_t b) {
     return std::pair(call_correlations_[a], trace_.calls.begin_ns[a]) <
            std::pair(call_correlations_[b], trace_.calls.begin_ns[b]);
   });

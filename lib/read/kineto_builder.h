@@ -4,6 +4,7 @@
 #ifndef PITOT_LIB_READ_KINETO_BUILDER_H_
 #define PITOT_LIB_READ_KINETO_BUILDER_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -33,6 +34,8 @@ class KinetoBuilder {
   void Add(const KinetoEvent& event);
   // The same for another tool's event, whose category and phase are not looked at.
   void Add(Category category, const KinetoEvent& event);
+  // The id of a name that many events have.
+  model::StringId Intern(std::string_view text);
   // The device of a process.
   void AddDevice(const KinetoId& pid, const KinetoDevice& device) {
     SetProperties(device, Device(ProcessOf(pid).group, device.id));
@@ -96,7 +99,7 @@ class KinetoBuilder {
   void SeeUnknown(const KinetoEvent& event);
   void AddThreadName(const KinetoEvent& event);
 
-  model::StringId Intern(std::string_view text);
+  model::StringId NameOf(const KinetoEvent& event) { return event.name_id != 0 ? event.name_id : Intern(event.name); }
   int64_t Number(const KinetoId& id);
   Process ProcessOf(const KinetoId& pid);
   uint32_t GroupRow(std::string_view label);
@@ -162,7 +165,7 @@ class KinetoBuilder {
   std::vector<std::pair<uint32_t, KinetoDevice>> properties_;           // by document
   size_t first_property_ = 0;                                           // of this document
   std::map<std::tuple<uint32_t, int64_t, int64_t>, uint32_t> streams_;  // by device, context, number
-  std::map<std::vector<uint32_t>, uint32_t> shapes_;
+  std::map<std::array<uint32_t, 10>, uint32_t> shapes_;
   std::map<std::tuple<uint32_t, uint32_t, std::string>, uint32_t> counters_;  // by group, device and name
   std::vector<bool> counter_adds_up_;                                         // whether its samples are changes
   std::vector<Sample> samples_;

@@ -53,9 +53,9 @@ uint32_t BlocksPerMultiprocessor(const KinetoDevice& device) {
 }  // namespace
 
 KinetoBuilder::Process KinetoBuilder::ProcessOf(const KinetoId& pid) {
+  if (!last_pid_.empty() && pid.text == last_pid_) return last_process_;
   const std::string_view label = LabelOf(pid.text);
   if (label.empty()) return {plain_group_ != kNone ? plain_group_ : plain_group_ = GroupRow({}), Number(pid)};
-  if (pid.text == last_pid_) return last_process_;
   const std::string_view rest = pid.text.substr(std::min(pid.text.size(), label.size() + 1));
   const std::optional<int64_t> number = ParseDecimal(rest, 0);
   last_process_ = {GroupRow(label), number ? *number : Number({0, rest})};

@@ -27,6 +27,7 @@ struct KinetoEvent {
   static constexpr int64_t kNone = -1;
 
   std::string_view phase, category, name;
+  model::StringId name_id = 0;  // of the name as a row has it, where it is in the trace's table already
   KinetoId pid, tid;
   std::optional<int64_t> begin_ns, duration_ns;
   // From its arguments.

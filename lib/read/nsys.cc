@@ -70,6 +70,7 @@ struct TorchRange {
 TorchRange TorchRangeOf(std::string_view text) {
   constexpr std::string_view kSequence = ", seq = ", kSizes = ", sizes = ", kOperands = ", input_op_ids = ";
   TorchRange range = {text, {}, text.substr(0, 6) == "aten::"};
+  if (text.find(',') == std::string_view::npos) return range;
   const size_t sequence = text.find(kSequence);
   const size_t end = std::min({sequence, text.find(", op_id = "), text.find(kSizes)});
   if (end == std::string_view::npos) return range;
@@ -113,14 +114,31 @@ class NsysReader {
   }
 
  private:
-  std::string_view String(std::optional<int64_t> id) const {
+  // A text of StringIds, with its ids in the trace after the first use.
+  struct KnownName {
+    std::string text;
+    model::StringId id = 0, call_id = 0;  // as it is, and of a call: without its version
+  };
+
+  KnownName& NameOf(std::optional<int64_t> id) {
     const auto found = id ? strings_.find(*id) : strings_.end();
-    return found == strings_.end() ? std::string_view() : found->second;
+    return found == strings_.end() ? nameless_ : found->second;
+  }
+  std::string_view String(std::optional<int64_t> id) { return NameOf(id).text; }
+
+  void SetName(std::string_view text, model::StringId* id) {
+    if (*id == 0 && text.size() <= kMostNameBytes) *id = builder_.Intern(text);
+    event_.name = text;
+    event_.name_id = *id;
+  }
+  void SetName(std::optional<int64_t> id) {
+    KnownName& name = NameOf(id);
+    SetName(name.text, &name.id);
   }
 
   void ReadStrings() {
     Rows rows = database_.Read("StringIds", {"id", "value"});
-    while (rows.Next()) strings_.try_emplace(rows.Number(0, 0), rows.Text(1));
+    while (rows.Next()) strings_.try_emplace(rows.Number(0, 0), KnownName{std::string(rows.Text(1))});
   }
 
   void SetTime(std::optional<int64_t> begin_ns, std::optional<int64_t> end_ns) {
@@ -135,6 +153,7 @@ class NsysReader {
   // Processes of a file have ids of correlation and devices of their own.
   void SetProcess(std::optional<int64_t> global) {
     const int64_t process = global ? *global >> kThreadBits : std::max<int64_t>(0, process_);
+    if (process == current_process_) return void(event_.pid = pid_);
     if (process_ < 0) process_ = process;
     current_process_ = process;
     std::string& text = processes_[process];
@@ -143,7 +162,7 @@ class NsysReader {
       const int64_t machine = process >> kThreadBits, first = process_ >> kThreadBits;
       text = "[pid " + pid + (machine == first ? "" : " of machine " + std::to_string(machine)) + "] " + pid;
     }
-    event_.pid = {process & kThreadMask, text};
+    event_.pid = pid_ = {process & kThreadMask, text};
   }
   void SetThread(std::optional<int64_t> global) {
     SetProcess(global);
@@ -173,7 +192,8 @@ class NsysReader {
         SetTime(rows.Number(0), rows.Number(1));
         SetThread(rows.Number(2));
         event_.correlation = rows.Number(3, 0);
-        event_.name = WithoutVersion(String(rows.Number(4)));
+        KnownName& name = NameOf(rows.Number(4));
+        SetName(WithoutVersion(name.text), &name.call_id);
         builder_.Add(Category::kCall, event_);
       }
     }
@@ -191,7 +211,8 @@ class NsysReader {
     const int64_t node = rows.Number(7, 0);
     event_.graph = node >> 32;
     event_.node = node & UINT32_MAX;
-    devices_.insert({current_process_, event_.device});
+    if (const std::pair device(current_process_, event_.device); device != last_device_)
+      devices_.insert(last_device_ = device);
   }
 
   void ReadKernels() {
@@ -223,7 +244,7 @@ class NsysReader {
     while (rows.Next()) {
       SetWork(rows);
       event_.graph = rows.Number(8, event_.graph);
-      for (int column = 9; column < 12 && event_.name.empty(); ++column) event_.name = String(rows.Number(column));
+      for (int column = 9; column < 12 && event_.name.empty(); ++column) SetName(rows.Number(column));
       event_.has_shape = rows.Number(12).has_value();
       event_.shape = {{small(12), small(13), small(14)},
                       {small(15), small(16), small(17)},
@@ -310,7 +331,7 @@ class NsysReader {
       while (rows.Next()) {
         SetTime(rows.Number(0), rows.Number(1));
         SetThread(rows.Number(2));
-        event_.name = String(rows.Number(3));
+        SetName(rows.Number(3));
         builder_.Add(Category::kScope, event_);
       }
     }
@@ -322,7 +343,7 @@ class NsysReader {
       while (rows.Next()) {
         SetTime(rows.Number(0), rows.Number(1));
         SetThread(rows.Number(2));
-        event_.name = String(rows.Number(3));
+        SetName(rows.Number(3));
         builder_.Add(Category::kOverhead, event_);
       }
     }
@@ -463,12 +484,15 @@ class NsysReader {
   SqliteDatabase database_;
   KinetoBuilder builder_;
   KinetoEvent event_;
-  std::unordered_map<int64_t, std::string> strings_;
+  std::unordered_map<int64_t, KnownName> strings_;
+  KnownName nameless_;
   std::map<int64_t, std::string> processes_;                     // with their label, "[pid 7] 7"
   std::map<int64_t, std::string> thread_names_, process_names_;  // by global number of the thread, of the process
   std::set<std::pair<int64_t, int64_t>> devices_;                // with work, by process
-  int64_t process_ = -1, current_process_ = -1;                  // the first, and that of event_
-  int64_t last_ns_ = 0;                                          // the latest end
+  std::pair<int64_t, int64_t> last_device_ = {INT64_MIN, 0};
+  int64_t process_ = -1, current_process_ = INT64_MIN;  // the first, and that of event_
+  KinetoId pid_;                                        // of that
+  int64_t last_ns_ = 0;                                 // the latest end
   uint64_t ranges_of_threads_ = 0, warnings_ = 0;
   bool has_date_ = false;
   std::string problems_;

@@ -22,7 +22,9 @@ void LookAtTables(const Input& input, Head* head) {
   if (head->is_gzip) return void(head->database_problem = "unpack it by gunzip first");
   const SqliteDatabase database(input);
   head->tables = database.tables();
-  if (database.status().code() == StatusCode::kInvalidArgument) head->database_problem = database.status().message();
+  const Status& status = database.status();
+  if (status.code() == StatusCode::kInvalidArgument || (!status.ok() && head->tables.empty()))
+    head->database_problem = status.message();
 }
 
 Status ReadHead(const Input& input, Head* head) {

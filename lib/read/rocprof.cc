@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The JSON of rocprofv3: {"rocprofiler-sdk-tool": [...]} with an object for each process. Agents, names and kernels
-// come before the records, whose kind and operation are numbers of names.
+// come before the records, whose kind and operation are numbers of names. Documents may follow each other.
 #include <simdjson.h>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/columns.h"
 #include "read/formats.h"
 #include "read/json_cursor.h"
 #include "read/repaired.h"
@@ -24,7 +25,6 @@ namespace {
 namespace od = simdjson::ondemand;
 
 constexpr std::string_view kRoot = "rocprofiler-sdk-tool";
-constexpr size_t kRootWithin = 4096;
 constexpr int kMostDepth = 8;
 constexpr size_t kMostPathBytes = 256;  // of names of members
 
@@ -120,22 +120,23 @@ class Flat {
 class RocprofReader {
  public:
   RocprofReader(ByteSource* source, model::Trace* trace, TraceReport* report)
-      : source_(*source), cursor_(source), builder_(trace, report) {}
+      : source_(*source), cursor_(source), report_(*report), builder_(trace, report) {}
 
   Status Read() {
     if (!cursor_.BeginObject()) return Status(StatusCode::kInvalidArgument, "it is not an object in JSON");
-    while (cursor_.NextMember()) {
-      if (cursor_.key() != kRoot) {
-        cursor_.Skip();
-      } else if (cursor_.BeginList()) {
-        while (cursor_.NextElement()) ReadProcess();
-      } else {
-        ReadProcess();
-      }
-    }
+    do {
+      ReadDocument();
+    } while (cursor_.BeginObject());
+    cursor_.End();
     const StatusCode code = source_.status().code();
     if (code != StatusCode::kOk && code != StatusCode::kDataLoss) return source_.status();
-    return builder_.Finish(*cursor_.fault() == 0 ? Status() : Status(StatusCode::kDataLoss, cursor_.fault()));
+    const Status status =
+        builder_.Finish(*cursor_.fault() == 0 ? Status() : Status(StatusCode::kDataLoss, cursor_.fault()));
+    if (others_ != 0)
+      AddProblem(base::Plural(others_, "document") + " without " + std::string(kRoot) +
+                     (others_ == 1 ? " was" : " were") + " left out",
+                 &report_);
+    return status;
   }
 
  private:
@@ -143,6 +144,23 @@ class RocprofReader {
     std::string name;
     std::vector<std::string> operations;
   };
+
+  void ReadDocument() {
+    bool has_root = false;
+    while (cursor_.NextMember()) {
+      if (cursor_.key() != kRoot) {
+        cursor_.Skip();
+        continue;
+      }
+      has_root = true;
+      if (cursor_.BeginList()) {
+        while (cursor_.NextElement()) ReadProcess();
+      } else {
+        ReadProcess();
+      }
+    }
+    others_ += !has_root;
+  }
 
   void ReadProcess() {
     if (!cursor_.BeginObject()) return void(cursor_.Skip());
@@ -295,17 +313,15 @@ class RocprofReader {
   ByteSource& source_;
   JsonCursor cursor_;
   Flat flat_;
+  TraceReport& report_;
   RocprofBuilder builder_;
   int64_t pid_ = 0;
   std::vector<Kind> kinds_;
   std::unordered_map<int64_t, std::string> messages_;  // of marks, by their id of correlation
+  uint64_t others_ = 0;                                // documents of something else
 };
 
-bool IsRocprof(const Head& head) {
-  return head.json.is_json &&
-         std::string_view(head.bytes).substr(0, kRootWithin).find("\"" + std::string(kRoot) + "\"") !=
-             std::string_view::npos;
-}
+bool IsRocprof(const Head& head) { return head.json.is_json && head.json.HasMember(kRoot); }
 
 Status ReadRocprof(const Input& input, model::Trace* trace, TraceReport* report) {
   bool is_gzip = false;

@@ -8,11 +8,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
-#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace pitot::read {
+
+// Sorts rows, and keeps equal ones in order. Fast for a few runs that are sorted already, as tables of files are.
+template <class IsBefore>
+void MergeRuns(std::vector<uint32_t>::iterator first, std::vector<uint32_t>::iterator last, const IsBefore& is_before) {
+  std::vector<std::vector<uint32_t>::iterator> ends = {first};  // of the runs
+  while (ends.back() != last) ends.push_back(std::is_sorted_until(ends.back(), last, is_before));
+  while (ends.size() > 2) {
+    size_t kept = 1;
+    for (size_t run = 0; run + 1 < ends.size(); run += 2) {
+      const auto end = ends[std::min(run + 2, ends.size() - 1)];
+      std::inplace_merge(ends[run], ends[run + 1], end, is_before);
+      ends[kept++] = end;
+    }
+    ends.resize(kept);
+  }
+}
 
 // Rows by group, which is below `groups`, then by `is_before`; equal rows keep their order in the file. Empty if they
 // are sorted already. Files are mostly in order within a group.
@@ -29,22 +45,20 @@ std::vector<uint32_t> OrderOf(const std::vector<uint32_t>& group, size_t groups,
   for (uint32_t row = 0; row < size; ++row) order[next[group[row]]++] = row;
   for (auto first = order.begin(), last = first; first != order.end(); first = last) {
     last = order.begin() + next[group[*first]];
-    if (!std::is_sorted(first, last, is_before))
-      std::sort(first, last, [&](uint32_t a, uint32_t b) { return is_before(a, b) || (!is_before(b, a) && a < b); });
+    MergeRuns(first, last, is_before);
   }
   return order;
 }
 
-// Puts columns into another order, in place: they are most of the memory of a large trace.
-template <class... T> void Reorder(std::vector<uint32_t> order, std::vector<T>*... columns) {
-  for (uint32_t first = 0; first < order.size(); ++first) {
-    if (order[first] == first) continue;
-    const std::tuple<T...> values((*columns)[first]...);
-    uint32_t to = first;
-    for (uint32_t from; (from = std::exchange(order[to], to)) != first; to = from)
-      (((*columns)[to] = (*columns)[from]), ...);
-    std::apply([&](const T&... value) { (((*columns)[to] = value), ...); }, values);
-  }
+// Puts columns into another order, one at a time: they are most of the memory of a large trace.
+template <class... T> void Reorder(const std::vector<uint32_t>& order, std::vector<T>*... columns) {
+  if (order.empty()) return;
+  const auto reorder = [&](auto* column) {
+    std::remove_pointer_t<decltype(column)> sorted(order.size());
+    for (size_t row = 0; row < order.size(); ++row) sorted[row] = std::move((*column)[order[row]]);
+    column->swap(sorted);
+  };
+  (reorder(columns), ...);
 }
 
 }  // namespace pitot::read

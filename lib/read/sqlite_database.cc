@@ -22,14 +22,18 @@ constexpr int kStepsAtOnce = 1000;    // between two looks at the limits
 constexpr int kMostCellBytes = 16 << 20;
 constexpr uint64_t kLeastSteps = 1 << 20, kLeastTextBytes = 1 << 16;
 
-uint64_t SizeOf(const Input& input) {
+constexpr uint64_t kBytesOfLogHead = 32;
+
+uint64_t SizeOfFile(const std::string& path) {
   struct stat facts {};
-  if (!input.IsFile()) return input.size;
-  return stat(input.path.c_str(), &facts) == 0 ? static_cast<uint64_t>(facts.st_size) : 0;
+  return stat(path.c_str(), &facts) == 0 ? static_cast<uint64_t>(facts.st_size) : 0;
 }
 
-// Immutable: SQLite takes no lock, and neither looks for a journal nor changes the file.
-std::string UriOf(const std::string& path) {
+// Immutable: SQLite takes no lock, and does not look for a log. With a log it needs the index next to it, which it
+// would make: so that it only looks at one.
+constexpr const char *kImmutable = "immutable=1", *kWithLog = "readonly_shm=1";
+
+std::string UriOf(const std::string& path, const char* mode) {
   std::string uri = "file:";
   for (const char c : path) {
     if (c == '%' || c == '?' || c == '#') {
@@ -40,7 +44,7 @@ std::string UriOf(const std::string& path) {
       uri += c;
     }
   }
-  return uri + "?mode=ro&immutable=1";
+  return uri + "?mode=ro&" + mode;
 }
 
 std::string Quoted(std::string_view name) {
@@ -79,7 +83,9 @@ struct SqliteDatabase::Connection {
   Status status;
   std::set<std::string> tables;
   std::map<std::string, std::set<std::string>> columns;  // of tables that were asked for
-  uint64_t steps = 0, rows = 0, text_bytes = 0;          // left
+  uint64_t file_bytes = 0, log_bytes = 0;
+  std::string unread_log;                        // its path
+  uint64_t steps = 0, rows = 0, text_bytes = 0;  // left
   bool is_endless = false;
 
   ~Connection() { sqlite3_close(handle); }
@@ -95,15 +101,33 @@ struct SqliteDatabase::Connection {
     return is_endless || result == SQLITE_CORRUPT || result == SQLITE_NOTADB || result == SQLITE_TOOBIG;
   }
 
-  int Open(const Input& input, uint64_t size) {
+  int Open(const std::string& name) {
+    sqlite3_close(std::exchange(handle, nullptr));
     constexpr int kFlags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE;
-    const std::string name = input.IsFile() ? UriOf(input.path) : ":memory:";
-    int result = sqlite3_open_v2(name.c_str(), &handle, kFlags, nullptr);
-    if (result != SQLITE_OK || input.IsFile()) return result;
+    return sqlite3_open_v2(name.c_str(), &handle, kFlags, nullptr);
+  }
+
+  int Open(const Input& input) {
+    if (input.IsFile()) return OpenFile(input.path);
+    file_bytes = input.size;
+    if (const int result = Open(":memory:"); result != SQLITE_OK) return result;
     // It only reads them.
     auto* const bytes = static_cast<unsigned char*>(const_cast<void*>(input.data));
-    return sqlite3_deserialize(handle, "main", bytes, static_cast<sqlite3_int64>(size),
-                               static_cast<sqlite3_int64>(size), SQLITE_DESERIALIZE_READONLY);
+    return sqlite3_deserialize(handle, "main", bytes, static_cast<sqlite3_int64>(file_bytes),
+                               static_cast<sqlite3_int64>(file_bytes), SQLITE_DESERIALIZE_READONLY);
+  }
+
+  int OpenFile(const std::string& path) {
+    file_bytes = SizeOfFile(path);
+    if (const int result = Open(UriOf(path, kImmutable)); result != SQLITE_OK) return result;
+    const std::string log = sqlite3_filename_wal(sqlite3_db_filename(handle, "main"));
+    log_bytes = SizeOfFile(log);
+    if (log_bytes <= kBytesOfLogHead) return SQLITE_OK;
+    if (Open(UriOf(path, kWithLog)) == SQLITE_OK &&
+        sqlite3_exec(handle, "PRAGMA schema_version", nullptr, nullptr, nullptr) == SQLITE_OK)
+      return SQLITE_OK;
+    unread_log = base::SanitizeText(log);
+    return Open(UriOf(path, kImmutable));
   }
 
   // Without columns that the database computes: it would choose what is executed.
@@ -161,14 +185,14 @@ struct SqliteDatabase::Rows::Statement {
 };
 
 SqliteDatabase::SqliteDatabase(const Input& input) : connection_(std::make_unique<Connection>()) {
-  const uint64_t size = SizeOf(input);
-  connection_->steps = kLeastSteps + size * kStepsOfByte;
-  connection_->rows = size / kBytesOfRow;
-  connection_->text_bytes = kLeastTextBytes + size * kTextsOfByte;
-  if (const int result = connection_->Open(input, size); result != SQLITE_OK) {
+  if (const int result = connection_->Open(input); result != SQLITE_OK) {
     connection_->Fail(StatusCode::kInvalidArgument, result);
     return;
   }
+  const uint64_t size = connection_->file_bytes + connection_->log_bytes;
+  connection_->steps = kLeastSteps + size * kStepsOfByte;
+  connection_->rows = size / kBytesOfRow;
+  connection_->text_bytes = kLeastTextBytes + size * kTextsOfByte;
   connection_->Restrict();
   // Virtual tables are tables, too.
   Rows rows = Read("sqlite_master", {"type", "name", "sql"});
@@ -180,7 +204,11 @@ SqliteDatabase::SqliteDatabase(const Input& input) : connection_(std::make_uniqu
   }
   if (!connection_->status.ok()) {
     connection_->status = Status(StatusCode::kInvalidArgument, std::string(connection_->status.message()).c_str());
-  } else if (size < SizeInHead(input)) {
+  } else if (!connection_->unread_log.empty()) {
+    const std::string what =
+        "its latest rows are in " + connection_->unread_log + ", which was not read: run `sqlite3 ";
+    connection_->status = Status(StatusCode::kDataLoss, (what + "FILE 'PRAGMA wal_checkpoint'` first").c_str());
+  } else if (connection_->file_bytes < SizeInHead(input)) {
     connection_->status = Status(StatusCode::kDataLoss, "it is cut off");
   }
 }
@@ -223,18 +251,20 @@ bool SqliteDatabase::Rows::Next() {
 }
 
 std::optional<int64_t> SqliteDatabase::Rows::Number(int column) const {
-  if (sqlite3_column_type(statement_->handle, column) != SQLITE_INTEGER) return std::nullopt;
-  return sqlite3_column_int64(statement_->handle, column);
+  sqlite3_value* const value = sqlite3_column_value(statement_->handle, column);
+  if (sqlite3_value_type(value) != SQLITE_INTEGER) return std::nullopt;
+  return sqlite3_value_int64(value);
 }
 
 std::string_view SqliteDatabase::Rows::Text(int column) {
-  if (sqlite3_column_type(statement_->handle, column) == SQLITE_NULL) return {};
-  const auto* const text = reinterpret_cast<const char*>(sqlite3_column_text(statement_->handle, column));
+  sqlite3_value* const value = sqlite3_column_value(statement_->handle, column);
+  if (sqlite3_value_type(value) == SQLITE_NULL) return {};
+  const auto* const text = reinterpret_cast<const char*>(sqlite3_value_text(value));
   if (text == nullptr) {
     if (sqlite3_errcode(statement_->connection.handle) == SQLITE_NOMEM) throw std::bad_alloc();
     return {};
   }
-  const auto size = static_cast<size_t>(sqlite3_column_bytes(statement_->handle, column));
+  const auto size = static_cast<size_t>(sqlite3_value_bytes(value));
   statement_->connection.text_bytes -= std::min<uint64_t>(statement_->connection.text_bytes, size);
   return {text, size};
 }

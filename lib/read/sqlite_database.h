@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A SQLite database of unknown origin. Its tables are read from begin to end, and nothing in it is executed: no view,
-// trigger, function, extension or virtual table. The file is never written, and files next to it are not opened. Only
-// this part uses SQLite. A build without SQLite has no_sqlite.cc instead.
+// trigger, function, extension or virtual table. Nothing is written. A write-ahead log next to the file is read if its
+// index is there, too. Only this part uses SQLite. A build without SQLite has no_sqlite.cc instead.
 #ifndef PITOT_LIB_READ_SQLITE_DATABASE_H_
 #define PITOT_LIB_READ_SQLITE_DATABASE_H_
 
@@ -28,7 +28,8 @@ class SqliteDatabase {
   explicit SqliteDatabase(const Input& input);
   ~SqliteDatabase();
 
-  // kInvalidArgument: not opened. kDataLoss: opened, but it is cut off or a table could not be read to its end.
+  // kInvalidArgument: not opened. kDataLoss: opened, but it is cut off, its write-ahead log could not be read, or a
+  // table could not be read to its end.
   const Status& status() const;
   const std::set<std::string>& tables() const;
   bool HasTable(const std::string& name) const { return tables().count(name) != 0; }

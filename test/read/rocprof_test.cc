@@ -37,6 +37,35 @@ TEST_CASE("processes in JSON of rocprofv3 are kept apart", "[rocprof]") {
     CHECK(read.trace.calls.thread[read.trace.gpu.call[row]] == read.trace.streams[read.trace.gpu.stream[row]].device);
 }
 
+TEST_CASE("a second document of rocprofv3 is another process", "[rocprof]") {
+  const std::string second = "{\"rocprofiler-sdk-tool\": [" + RocprofProcess(200) + "]}";
+  const Read read = Parse(RocprofJson() + "\n" + second);
+
+  REQUIRE(read.status.ok());
+  CHECK(read.trace.gpu.size() == 6);
+  CHECK(read.Count("processes") == 2);
+  CHECK(Parse(RocprofJson() + second.substr(0, second.size() / 2)).status.code() == StatusCode::kDataLoss);
+}
+
+TEST_CASE("what follows JSON of rocprofv3 and is not its own is said", "[rocprof]") {
+  const Read other = Parse(RocprofJson() + "{\"x\": [1]}");
+  CHECK(other.status.ok());
+  CHECK(other.trace.gpu.size() == 3);
+  CHECK(other.report.problems.find("1 document without rocprofiler-sdk-tool was left out") != std::string::npos);
+
+  const Read text = Parse(RocprofJson() + "]");
+  CHECK(text.status.code() == StatusCode::kDataLoss);
+  CHECK(std::string(text.status.message()) == "it goes on after its end, and not with an object");
+  CHECK(text.trace.gpu.size() == 3);
+}
+
+TEST_CASE("JSON that only mentions rocprofv3 is not taken for its own", "[rocprof]") {
+  CHECK(Parse(R"({"writer": "rocprofiler-sdk-tool", "rows": []})").report.format != "rocprof");
+  CHECK(Parse(R"({"files": {"rocprofiler-sdk-tool": []}})").report.format != "rocprof");
+  const std::string late = "{\"note\": \"" + std::string(5000, 'a') + "\", ";
+  CHECK(Parse(late + RocprofJson().substr(1)).report.format == "rocprof");
+}
+
 TEST_CASE("JSON of rocprofv3 is read up to where it is cut off", "[rocprof]") {
   const std::string json = RocprofJson();
   size_t most = 0;

@@ -4,9 +4,13 @@
 #include "read/sqlite_database.h"
 
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "fakes/temp_directory.h"
 #include "read/nsys_file.h"
 #include "read/parse.h"
 #include "read/sqlite_file.h"
@@ -30,6 +34,42 @@ std::pair<size_t, pitot::Status> CountRows(const std::string& bytes) {
     ++count;
   }
   return {count, database.status()};
+}
+
+// A database whose writer keeps `rows` rows in the write-ahead log, which it opened.
+class OpenDatabase {
+ public:
+  OpenDatabase(const std::string& path, const std::string& sql) {
+    sqlite3_open(path.c_str(), &handle_);
+    Run("PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0;");
+    Run(sql);
+  }
+  ~OpenDatabase() { sqlite3_close(handle_); }
+  OpenDatabase(const OpenDatabase&) = delete;
+  OpenDatabase& operator=(const OpenDatabase&) = delete;
+  void Run(const std::string& sql) {
+    REQUIRE(sqlite3_exec(handle_, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK);
+  }
+
+ private:
+  sqlite3* handle_ = nullptr;
+};
+
+Read ReadFile(const std::string& path) {
+  Read read;
+  read.status = pitot::ReadTrace(path, &read.trace, &read.report);
+  return read;
+}
+
+std::string ContentOf(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+// The names and contents of a directory.
+std::string ContentsOf(const std::string& directory) {
+  std::string contents;
+  for (const std::string& name : fakes::NamesIn(directory)) contents += name + ContentOf(directory + "/" + name);
+  return contents;
 }
 
 size_t Big(const std::string& bytes, size_t at, size_t size) {
@@ -124,4 +164,55 @@ TEST_CASE("a part of an export is read where the rest is damaged", "[sqlite]") {
   CHECK(read.trace.calls.size() < 2000);
   CHECK_FALSE(read.report.complete);
   CHECK(read.trace.losses.size() == 1);
+}
+
+// In one process they share the index, so that its marks of readers may change.
+TEST_CASE("rows in the write-ahead log of a writer at work are read", "[sqlite]") {
+  const fakes::TempDirectory directory;
+  const OpenDatabase writer(directory / "x.sqlite", NsysSql());
+  const std::vector<std::string> names = fakes::NamesIn(directory.path());
+  const std::string log = ContentOf(directory / "x.sqlite-wal");
+
+  const Read read = ReadFile(directory / "x.sqlite");
+
+  CHECK(read.status.ok());
+  CHECK(read.trace.gpu.size() == 3);
+  CHECK(fakes::NamesIn(directory.path()) == names);
+  CHECK((ContentOf(directory / "x.sqlite-wal") == log));
+}
+
+TEST_CASE("rows in the write-ahead log of a dead writer are read, and nothing is written", "[sqlite]") {
+  const fakes::TempDirectory directory, copy;
+  const OpenDatabase writer(directory / "x.sqlite", NsysSql());
+  for (const std::string& name : fakes::NamesIn(directory.path()))
+    std::filesystem::copy_file(directory / name, copy / name);
+  const std::string before = ContentsOf(copy.path());
+
+  const Read read = ReadFile(copy / "x.sqlite");
+
+  CHECK(read.status.ok());
+  CHECK(read.trace.gpu.size() == 3);
+  CHECK((ContentsOf(copy.path()) == before));
+}
+
+TEST_CASE("a write-ahead log without its index is named, and the rest is read", "[sqlite]") {
+  const fakes::TempDirectory directory, copy;
+  OpenDatabase writer(directory / "x.sqlite", NsysSql());
+  std::filesystem::copy_file(directory / "x.sqlite", copy / "empty.sqlite");
+  std::filesystem::copy_file(directory / "x.sqlite-wal", copy / "empty.sqlite-wal");
+  writer.Run("PRAGMA wal_checkpoint(TRUNCATE); DELETE FROM OSRT_API;");
+  std::filesystem::copy_file(directory / "x.sqlite", copy / "x.sqlite");
+  std::filesystem::copy_file(directory / "x.sqlite-wal", copy / "x.sqlite-wal");
+  const std::string before = ContentsOf(copy.path());
+
+  const Read read = ReadFile(copy / "x.sqlite");
+  CHECK(read.status.code() == StatusCode::kDataLoss);
+  CHECK(std::string(read.status.message()).find("x.sqlite-wal, which was not read: run `sqlite3") != std::string::npos);
+  CHECK(read.trace.gpu.size() == 3);
+  CHECK_FALSE(read.report.complete);
+
+  const Read empty = ReadFile(copy / "empty.sqlite");
+  CHECK(empty.status.code() == StatusCode::kInvalidArgument);
+  CHECK(std::string(empty.status.message()).find("empty.sqlite-wal, which was not read") != std::string::npos);
+  CHECK((ContentsOf(copy.path()) == before));
 }
