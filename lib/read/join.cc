@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/gpu_counters.h"
 #include "base/message.h"
 #include "base/mix.h"
 #include "read/join_devices.h"
@@ -108,7 +109,9 @@ class Joiner {
     joined_.process_name = joined_.strings.Add(first.strings[first.process_name]);
     joined_.window_begin_ns = first.window_begin_ns;
     joined_.window_end_ns = first.window_end_ns;
+    const std::string_view host = first.AttributeOf("host");
     for (size_t i = 0; i < parts_.size(); ++i) {
+      are_of_one_host_ = are_of_one_host_ && !host.empty() && parts_[i].trace.AttributeOf("host") == host;
       joined_.window_begin_ns = std::min(joined_.window_begin_ns, parts_[i].trace.window_begin_ns);
       joined_.window_end_ns = std::max(joined_.window_end_ns, parts_[i].trace.window_end_ns);
       MapStrings(i);
@@ -202,6 +205,13 @@ class Joiner {
   }
   bool IsShared(uint32_t device) const { return device != kNone && owners_[device].part == kSeveral; }
 
+  // Whether a counter must say whose it is. The state of a GPU, as NVML numbers it, is the machine's.
+  bool IsOfOnePart(const model::CounterRow& row, StringId name) {
+    const bool is_state = row.device == kNone && are_of_one_host_ && base::SplitGpuCounter(joined_.strings[name]);
+    if (row.device == kNone && !is_state) return true;
+    return (is_state || IsShared(row.device)) && !counters_.insert({row.device, name}).second;
+  }
+
   // Each process numbers its contexts.
   uint32_t ContextOf(size_t part, const model::StreamRow& row) {
     const auto [known, is_new] = contexts_.try_emplace({row.device, part, row.context}, row.context);
@@ -256,8 +266,7 @@ class Joiner {
     Append(from.shapes, &joined_.shapes);
     for (model::CounterRow row : from.counters) {
       row.device = At(map.devices, row.device);
-      const bool is_again = IsShared(row.device) && !counters_.insert({row.device, text(row.name)}).second;
-      row.name = row.device == kNone || is_again ? Named(part, row.name) : text(row.name);
+      row.name = IsOfOnePart(row, text(row.name)) ? Named(part, row.name) : text(row.name);
       row.unit = text(row.unit);
       joined_.counters.push_back(row);
     }
@@ -466,9 +475,10 @@ class Joiner {
   FreeNumbers ordinals_;                                                 // of devices
   std::map<std::tuple<uint32_t, size_t, uint32_t>, uint32_t> contexts_;  // of shared devices, by part and its number
   std::unordered_map<uint32_t, FreeNumbers> free_contexts_;              // by device
-  std::set<std::pair<uint32_t, StringId>> counters_;                     // of shared devices
-  uint32_t joined_gpu_ = 0;                                              // rows of work whose streams were added
-  uint32_t graphs_ = 0;                                                  // the highest number so far
+  std::set<std::pair<uint32_t, StringId>> counters_;  // of shared devices, and the state of a machine's GPUs
+  bool are_of_one_host_ = true;
+  uint32_t joined_gpu_ = 0;  // rows of work whose streams were added
+  uint32_t graphs_ = 0;      // the highest number so far
 };
 
 }  // namespace

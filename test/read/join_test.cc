@@ -134,6 +134,35 @@ TEST_CASE("the only GPU of a machine has the UUID that NVML told", "[join]") {
   CHECK(Joined({{"a", only}, {"b", uuid}}).devices.size() == 2);
 }
 
+TEST_CASE("the state of a machine's GPUs keeps its name once, and that of several machines says whose it is",
+          "[join]") {
+  const auto with_clock = [](const std::string& host) {
+    TraceMaker maker;
+    maker.trace.window_begin_ns = 1;
+    maker.trace.window_end_ns = 10'000;
+    maker.trace.attributes.push_back({maker.String("host"), maker.String(host)});
+    maker.trace.counters.push_back({kNone, maker.String("GPU 0 (H200): SM clock"), maker.String("MHz")});
+    maker.trace.counters.push_back({kNone, maker.String("load"), 0});
+    Trace trace = maker.Finish();
+    trace.clock.monotonic_ns = 10'000;
+    trace.clock.realtime_ns = kDateNs;
+    return trace;
+  };
+  const auto names = [](const Trace& trace) {
+    std::vector<std::string> all;
+    for (const auto& row : trace.counters) all.emplace_back(trace.strings[row.name]);
+    return all;
+  };
+
+  const Trace one = Joined({{"a", with_clock("node1")}, {"b", with_clock("node1")}});
+  const Trace two = Joined({{"a", with_clock("node1")}, {"b", with_clock("node2")}});
+
+  CHECK(names(one) ==
+        std::vector<std::string>{"GPU 0 (H200): SM clock", "a: load", "b: GPU 0 (H200): SM clock", "b: load"});
+  CHECK(names(two) ==
+        std::vector<std::string>{"a: GPU 0 (H200): SM clock", "a: load", "b: GPU 0 (H200): SM clock", "b: load"});
+}
+
 TEST_CASE("each of many devices gets a number of its own in a step or two", "[join]") {
   constexpr uint32_t kDevices = 60'000;
   pitot::read::FreeNumbers numbers;
