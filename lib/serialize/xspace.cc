@@ -13,6 +13,7 @@
 #include "model/kernel_name.h"
 #include "model/occupancy.h"
 #include "model/request_text.h"
+#include "pitot/model/index.h"
 #include "pitot/model/trace.h"
 #include "pitot/wait.h"
 #include "serialize/lanes.h"
@@ -60,7 +61,9 @@ class XSpaceWriter {
         base_ns_(trace.clock.realtime_ns - trace.clock.monotonic_ns),
         enclosing_(FindEnclosing(trace)),
         vendor_(VendorOf(trace)),
-        lines_(LinesOf(trace)) {}
+        lines_(LinesOf(trace)),
+        index_(trace),
+        thread_ids_(serialize::ThreadIds(trace)) {}
 
   bool Write() {
     if (!WriteHost()) return false;
@@ -85,8 +88,7 @@ class XSpaceWriter {
     for (uint32_t batch = 0; batch < trace_.batches.size(); ++batch)
       batches[std::min<size_t>(trace_.batches[batch].thread, trace_.threads.size())].push_back(batch);
     const std::vector<std::vector<uint32_t>> lanes = LanesOfRequests();
-    const std::vector<int64_t> ids = serialize::ThreadIds(trace_);
-    std::unordered_set<int64_t> taken(ids.begin(), ids.end());
+    std::unordered_set<int64_t> taken(thread_ids_.begin(), thread_ids_.end());
     const auto free_id = [&](int64_t id) {
       while (!taken.insert(id).second) --id;
       return id;
@@ -103,7 +105,7 @@ class XSpaceWriter {
           rows.last_event = rows.event + trace_.threads[thread].event_count;
           while (call < trace_.calls.size() && trace_.calls.thread[call] == thread) ++call;
           rows.last_call = call;
-          WriteThread(ids[thread], ThreadName(trace_, thread), rows, &plane);
+          WriteThread(thread_ids_[thread], ThreadName(trace_, thread), rows, &plane);
         } else {
           rows.last_call = trace_.calls.size();
           WriteThread(unknown_id, "(unknown thread)", rows, &plane);
@@ -165,8 +167,21 @@ class XSpaceWriter {
     for (const uint32_t row : requests) {
       const model::RequestRow& request = trace_.requests[row];
       WriteEvent({request.begin_ns, trace_.RequestEnd(request), row, HostEvent::kRequest}, plane);
+      for (const uint32_t stay : index_.Handoffs(row)) WriteStay(trace_.handoffs[stay], plane);
     }
     plane->EndLine();
+  }
+  // A request's stay in a queue.
+  void WriteStay(const model::HandoffRow& stay, XSpacePlane* plane) const {
+    const int64_t end_ns = stay.take_ns != 0 ? stay.take_ns : trace_.RequestEnd(trace_.requests[stay.request]);
+    const std::string_view queue = trace_.strings[stay.queue];
+    plane->BeginEvent("queued " + std::string(queue), stay.enqueue_ns, std::max<int64_t>(0, end_ns - stay.enqueue_ns));
+    if (stay.take_ns == 0) plane->Stat("open", uint64_t{1});
+    plane->Stat("queue", queue);
+    if (stay.from_thread != kNone) plane->Stat("from_thread", static_cast<uint64_t>(thread_ids_[stay.from_thread]));
+    if (stay.to_thread != kNone) plane->Stat("to_thread", static_cast<uint64_t>(thread_ids_[stay.to_thread]));
+    WriteContext(stay.request, stay.batch, plane);
+    plane->EndEvent();
   }
 
   bool IsOpen(const HostEvent& event) const {
@@ -218,6 +233,7 @@ class XSpaceWriter {
       case HostEvent::kRequest:
         plane->Stat("request", Hex(trace_.requests[event.row].id, 16));
         plane->Stat("outcome", std::string_view(model::OutcomeText(trace_.requests[event.row])));
+        if (!trace_.requests[event.row].begin_known) plane->Stat("begin_unknown", uint64_t{1});
         break;
     }
   }
@@ -349,6 +365,8 @@ class XSpaceWriter {
   const std::vector<uint32_t> enclosing_;
   const std::string_view vendor_;
   const std::vector<int64_t> lines_;
+  const model::RequestIndex index_;
+  const std::vector<int64_t> thread_ids_;  // of the lines of threads
   std::unordered_map<StringId, std::string> kernels_;
   std::unordered_map<uint64_t, std::string> details_;
   std::string name_;
