@@ -40,7 +40,7 @@ void OwnXSpaceTarget::TakeHeads(const std::vector<XSpacePlaneHead>& planes) {
     trace_.window_end_ns = std::clamp<int64_t>(WholeOf(head.StatOf("pitot_window_end_ns")), 0, model::kMaxTimeNs);
     for (const auto& [id, name] : head.lines) {
       Line& line = lines_[plane][id];
-      line.is_requests = id < 0 && name == "requests";
+      line.is_requests = id < 0 && (name == "requests" || name == "queues");
       if (!line.is_requests && (id != 0 || name != "(unknown thread)")) line.row = rows_.Thread(id, name);
     }
   }
@@ -175,9 +175,12 @@ void OwnXSpaceTarget::TakeWork(const ChromeEvent& event, const Row& row) {
 
 uint32_t OwnXSpaceTarget::RowOf(std::string_view id, Rows* rows, uint32_t (OwnRows::*make)()) {
   if (id.empty()) return kNone;
-  const auto [found, is_new] = rows->try_emplace(IdOf(id), 0);
+  const uint64_t number = IdOf(id);
+  if (rows->last_row != kNone && number == rows->last_id) return rows->last_row;
+  const auto [found, is_new] = rows->by_id.try_emplace(number, 0);
   if (is_new) found->second = (rows_.*make)();
-  return found->second;
+  rows->last_id = number;
+  return rows->last_row = found->second;
 }
 
 uint32_t OwnXSpaceTarget::ThreadOf(const ChromeEvent& event, std::string_view key) const {

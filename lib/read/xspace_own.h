@@ -32,7 +32,7 @@ class OwnXSpaceTarget final : public XSpaceTarget {
  private:
   // What a line is: a thread or a stream, by its row.
   struct Line {
-    bool is_requests = false;
+    bool is_requests = false;  // or their stays in queues
     uint32_t row = model::kNone;
   };
 
@@ -41,7 +41,11 @@ class OwnXSpaceTarget final : public XSpaceTarget {
     int64_t begin_ns, duration_ns;
     uint32_t of, request, batch;
   };
-  using Rows = std::unordered_map<uint64_t, uint32_t>;  // by id
+  struct Rows {
+    std::unordered_map<uint64_t, uint32_t> by_id;
+    uint64_t last_id = 0;  // mostly that of the next event, too
+    uint32_t last_row = model::kNone;
+  };
 
   void TakeDevice(const XSpacePlaneHead& head, uint32_t plane);
   void TakeRequest(const ChromeEvent& event, const Row& row);
