@@ -14,6 +14,7 @@
 #include "cli/files.h"
 #include "model/held.h"
 #include "model/host_language.h"
+#include "model/lacking.h"
 #include "model/moment.h"
 #include "model/recorded.h"
 #include "model/request_text.h"
@@ -110,8 +111,9 @@ Row MakeRow(const Trace& trace, const model::RequestIndex& index, uint32_t row) 
     is_known &= handoff.take_ns != 0 || !request.end_known;
     made.queue_ns += (handoff.take_ns == 0 ? trace.RequestEnd(request) : handoff.take_ns) - handoff.enqueue_ns;
   }
+  is_known &= !model::IsLacking(trace, "queues");
   if (!is_known) made.queue_ns = kNotKnown;
-  made.is_whole = is_known && request.end_known && IsAllRecorded(trace, request);
+  made.is_whole = is_known && request.end_known && IsAllRecorded(trace, request) && !model::IsLacking(trace, "losses");
   for (const uint32_t batch : index.Batches(row)) made.batch_ids.push_back(trace.batches[batch].id);
   made.has_fired = std::any_of(trace.firings.begin(), trace.firings.end(),
                                [&](const model::FiringRow& firing) { return firing.request_id == request.id; });

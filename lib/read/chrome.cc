@@ -281,7 +281,7 @@ const Format kChromeFormat = {
     "Chrome JSON",
     "a tool that writes Chrome's JSON",
     "it has names of threads at most: record while the program works",
-    {"the threads that work for a request", "batches", "GPU work", "operators", "arrows between spans"},
+    {"the threads that work for a request", "queues", "batches", "GPU work", "operators", "arrows between spans"},
     {{"scope", "trace functions or name spans"}, {"request", "name asynchronous spans"}},
     IsChrome,
     ReadChrome};

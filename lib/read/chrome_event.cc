@@ -92,7 +92,7 @@ void ReadChromeEvent(od::document& document, ChromeEvent* event) {
 
 }  // namespace
 
-std::optional<int64_t> ChromeValue::Number() const { return text.empty() ? std::nullopt : ParseDecimal(text, 0); }
+std::optional<int64_t> ChromeValue::Number() const { return whole || text.empty() ? whole : ParseDecimal(text, 0); }
 
 const ChromeValue* ChromeEvent::Find(std::string_view key) const {
   const auto found = std::find_if(args.begin(), args.end(), [&](const ChromeValue& arg) { return arg.key == key; });

@@ -18,7 +18,8 @@ namespace pitot::read {
 struct ChromeValue {
   std::string_view key, text;
   bool is_text = false;
-  std::optional<int64_t> Number() const;  // a whole number, also one in quotes
+  std::optional<int64_t> whole = std::nullopt;  // a whole number; `text` may be empty then
+  std::optional<int64_t> Number() const;        // a whole number, also one in quotes
 };
 
 // Views are valid until the next event is decoded.

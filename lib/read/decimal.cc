@@ -16,6 +16,7 @@ bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 // The digits of a number with the point moved by `exponent`, rounded. nullopt if the result does not fit into 64 bits.
 std::optional<uint64_t> Shift(Wide digits, int exponent) {
   if (digits == 0) return 0;
+  if (exponent == 0 && digits <= UINT64_MAX) return static_cast<uint64_t>(digits);
   for (; exponent > 0; --exponent) {
     if (digits > UINT64_MAX) return std::nullopt;
     digits *= 10;

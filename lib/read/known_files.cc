@@ -6,6 +6,7 @@
 
 #include "base/columns.h"
 #include "base/text.h"
+#include "read/other_protobufs.h"
 #include "read/texts.h"
 
 namespace pitot::read {
@@ -70,6 +71,8 @@ std::string JsonName(const JsonHead& json) {
   if (json.is_bare) return "JSON, but not a trace: it has no readable event: none of its members has a phase (\"ph\")";
   if (!json.has_events) {
     if (json.HasMember("resourceSpans")) return "OpenTelemetry's spans as JSON, without a span";
+    if (json.HasMember("resourceMetrics")) return "OpenTelemetry's metrics as JSON: export spans";
+    if (json.HasMember("resourceLogs")) return "OpenTelemetry's logs as JSON: export spans";
     return "JSON, but not a trace: it has no traceEvents";
   }
   if (json.values == 0 && json.is_cut) return "a trace that ends before its first event does";
@@ -98,6 +101,7 @@ bool IsFramed(std::string_view bytes) {
 }
 
 std::string ProtobufName(std::string_view bytes) {
+  if (const std::string_view other = OtherProtobuf(bytes); !other.empty()) return std::string(other);
   if (bytes.substr(0, 1) != "\x0a"sv || !IsFramed(bytes)) return {};
   return "a protobuf, neither a Perfetto trace nor an XSpace";
 }

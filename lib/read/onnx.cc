@@ -109,7 +109,7 @@ class OnnxReader final : public ChromeTarget {
     work.name = event.name;
     work.stream = builder_.Stream(builder_.Device("0", ""), event.Number("stream", 0));
     // The node is named in the kernel's arguments: there is no call to tie it by.
-    work.scope_path = std::string(event.Text("op_name"));
+    work.scope_path = event.Text("op_name");
     const auto size = [&](const char* key) {
       return static_cast<uint32_t>(std::clamp<int64_t>(event.Number(key, 0), 0, UINT32_MAX));
     };

@@ -144,6 +144,7 @@ void OtlpBuilder::TakeAttribute(const OtlpAttribute& attribute, Span* span) {
     row.host_id = Intern(attribute.text);
   } else if (key == "gen_ai.latency.time_in_queue") {
     span->details->queue_s = Real(attribute);
+    has_queues_ = true;
   } else if (key == "gen_ai.latency.time_to_first_token") {
     span->details->first_token_s = Real(attribute);
   } else if (is_own_ && (key == "thread.id" || key == "thread.name")) {
@@ -281,6 +282,7 @@ void OtlpBuilder::AddRequest(Span* span) {
   } else if (first_token_ns >= 1 && first_token_ns <= static_cast<double>(end_ns)) {
     row.first_token_ns = std::min<int64_t>(std::llround(first_token_ns), end_ns);
   }
+  TakeQueueTime(details.queue_s, row);
   TakeVllmStages(details.queue_s, &row);
   if (processes_.size() > 1 && row.labels.size() < kMostLabels)
     row.labels.push_back({Intern("service.name"), processes_[span->process].name});
@@ -288,6 +290,18 @@ void OtlpBuilder::AddRequest(Span* span) {
     trace_.firings.push_back({At(std::max(firing.at_ns, base_ns_)), row.id, firing.cause, firing.detail});
   RowOf(*span) = static_cast<uint32_t>(trace_.requests.size());
   trace_.requests.push_back(std::move(row));
+}
+
+// A stay in a queue that the request says only the length of: from its begin on.
+void OtlpBuilder::TakeQueueTime(double queue_s, const model::RequestRow& request) {
+  const double queue_ns = queue_s * 1e9;
+  if (!(queue_ns >= 1 && queue_ns <= static_cast<double>(request.duration_ns))) return;  // or it is open
+  model::HandoffRow row;
+  row.request = static_cast<uint32_t>(trace_.requests.size());
+  row.queue = Intern("queue");
+  row.enqueue_ns = request.begin_ns;
+  row.take_ns = request.begin_ns + std::min<int64_t>(std::llround(queue_ns), request.duration_ns);
+  trace_.handoffs.push_back(row);
 }
 
 // vLLM's requests have no spans for their stages, but say how long they took.
@@ -388,6 +402,7 @@ void OtlpBuilder::Finish() {
   OrderStages();
   NameProcess();
   if (has_own_ && !has_others_) report_.tool = "Pitot";
+  if (has_others_ && !has_queues_) report_.lacks.push_back("queues");
   if (!report_.complete)
     trace_.losses.push_back({kNone, model::LossReason::kDamaged, trace_.window_begin_ns, trace_.window_end_ns, 0, 0});
   const auto note = [&](uint64_t count, const char* what) {

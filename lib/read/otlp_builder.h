@@ -80,6 +80,7 @@ class OtlpBuilder final : public OtlpTarget {
   void FindWindow();
   void AddRequests();
   void AddRequest(Span* span);
+  void TakeQueueTime(double queue_s, const model::RequestRow& request);
   void TakeVllmStages(double queue_s, model::RequestRow* row);
   void AddBatches();
   void AddParts();
@@ -90,6 +91,7 @@ class OtlpBuilder final : public OtlpTarget {
   TraceReport& report_;
   bool is_own_ = false;  // the library of the next spans is Pitot's
   bool has_own_ = false, has_others_ = false;
+  bool has_queues_ = false;  // others said times in queues
   std::map<std::string, uint32_t> known_processes_;
   std::vector<Process> processes_;
   uint32_t process_ = 0;

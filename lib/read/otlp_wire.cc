@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/wire_reader.h"
+#include "read/other_protobufs.h"
 #include "read/otlp_decoders.h"
 #include "serialize/otlp_span.h"
 
@@ -237,7 +238,8 @@ bool IsOtlpWire(std::string_view head) {
   const std::string_view group = Inside(head, kFirst);
   const std::string_view scope = Inside(Behind(group, kFirst), kSecond);
   const std::string_view span = Inside(Behind(scope, kFirst), kSecond);
-  return span.size() > 19 && span[0] == kFirst && span[1] == 16 && span[18] == kSecond && span[19] == 8;
+  return OtherProtobuf(head).empty() && span.size() > 19 && span[0] == kFirst && span[1] == 16 && span[18] == kSecond &&
+         span[19] == 8;
 }
 
 }  // namespace pitot::read

@@ -2,32 +2,19 @@
 #include "read/own_rows.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 
-#include "base/text.h"
 #include "model/fill_columns.h"
 #include "pitot/wait.h"
-#include "read/decimal.h"
 #include "read/sort_rows.h"
 
 namespace pitot::read {
 
 using model::kNone;
 using model::kOpen;
-using model::StringId;
 
 namespace {
 
 constexpr int64_t kNotKnown = -1;  // the begin of a row that was only named
-constexpr size_t kMostArgs = 16, kMostTextBytes = 64 << 10;
-
-ArgType ArgTypeOf(const ChromeValue& arg) {
-  if (arg.is_text || arg.text.empty()) return ArgType::kString;
-  if (arg.text == "true" || arg.text == "false") return ArgType::kBool;
-  if (arg.text.find_first_not_of("-0123456789") != std::string_view::npos) return ArgType::kDouble;
-  return arg.text[0] == '-' || arg.Number() ? ArgType::kInt : ArgType::kUint;
-}
 
 // By old row: the new one, or kNone for those that go. Removes them.
 template <class Row> std::vector<uint32_t> Removed(std::vector<Row>* rows) {
@@ -48,11 +35,6 @@ template <class Rows, class Reference> void RemoveRows(Rows* rows, const Referen
 }
 
 }  // namespace
-
-StringId OwnRows::Intern(std::string_view text) {
-  text = text.substr(0, kMostTextBytes);
-  return trace_.strings.Add(base::IsSaneText(text) ? text : std::string_view(base::SanitizeText(text)));
-}
 
 bool OwnRows::TakeTime(int64_t begin_ns, int64_t duration_ns) {
   const bool is_open = duration_ns == kOpen;
@@ -103,53 +85,10 @@ uint32_t OwnRows::Stream(const model::StreamRow& row) {
   return static_cast<uint32_t>(trace_.streams.size() - 1);
 }
 
-uint32_t OwnRows::Site(SiteKind kind, std::string_view name, const std::vector<ChromeValue>& args) {
-  const size_t count = std::min(args.size(), kMostArgs);
-  std::string key(name.substr(0, kMostTextBytes));
-  key += '\0';
-  key += static_cast<char>(kind);
-  for (size_t i = 0; i < count; ++i) {
-    key += static_cast<char>(ArgTypeOf(args[i]));
-    key.append(args[i].key) += '\0';
-  }
-  const auto [found, is_new] = sites_.try_emplace(std::move(key), static_cast<uint32_t>(trace_.sites.size()));
-  if (!is_new) return found->second;
-  model::SiteRow row;
-  row.kind = kind;
-  row.name = Intern(name);
-  for (size_t i = 0; i < count; ++i) {
-    row.arg_names.push_back(Intern(args[i].key));
-    row.arg_types.push_back(ArgTypeOf(args[i]));
-  }
-  trace_.sites.push_back(std::move(row));
-  return found->second;
-}
-
-model::ArgValue OwnRows::Value(ArgType type, const ChromeValue& arg) {
-  switch (type) {
-    case ArgType::kBool:
-      return arg.text == "true";
-    case ArgType::kInt:
-      return static_cast<uint64_t>(arg.Number().value_or(0));
-    case ArgType::kUint:
-      return strtoull(std::string(arg.text).c_str(), nullptr, 10);
-    case ArgType::kDouble: {
-      const double number = strtod(std::string(arg.text).c_str(), nullptr);
-      uint64_t bits;
-      std::memcpy(&bits, &number, sizeof bits);
-      return bits;
-    }
-    default:
-      return Intern(arg.text);
-  }
-}
-
 void OwnRows::AddEvent(uint32_t thread, uint32_t site, int64_t begin_ns, int64_t duration_ns, uint32_t request,
                        uint32_t batch, const std::vector<ChromeValue>& args) {
-  const std::vector<ArgType>& types = trace_.sites[site].arg_types;
   model::EventColumns& events = trace_.events;
-  events.args.push_back(types.empty() ? kNone : static_cast<uint32_t>(trace_.arg_values.size()));
-  for (size_t i = 0; i < types.size(); ++i) trace_.arg_values.push_back(Value(types[i], args[i]));
+  events.args.push_back(sites_.AddValues(site, args));
   events.begin_ns.push_back(begin_ns);
   events.duration_ns.push_back(duration_ns);
   events.site.push_back(site);
@@ -204,11 +143,7 @@ void OwnRows::AddWork(const Work& work) {
   gpu.node.push_back(work.node);
   gpu.scope_path.push_back(Intern(work.scope_path));
   if (work.call != 0) of_calls_.emplace_back(work.call, gpu.size() - 1);
-  if (!work.has_shape) return gpu.shape.push_back(kNone);
-  const std::string key(reinterpret_cast<const char*>(&work.shape), sizeof work.shape);
-  const auto [found, is_new] = shapes_.try_emplace(key, static_cast<uint32_t>(trace_.shapes.size()));
-  if (is_new) trace_.shapes.push_back(work.shape);
-  gpu.shape.push_back(found->second);
+  gpu.shape.push_back(work.has_shape ? shapes_.Of(work.shape) : kNone);
 }
 
 void OwnRows::DropUnknown() {

@@ -6,7 +6,6 @@
 #define PITOT_LIB_READ_OWN_ROWS_H_
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -15,14 +14,17 @@
 #include "pitot/model/trace.h"
 #include "pitot/status.h"
 #include "read/chrome_event.h"
+#include "read/shapes.h"
+#include "read/sites.h"
+#include "read/texts.h"
 
 namespace pitot::read {
 
 class OwnRows {
  public:
-  explicit OwnRows(model::Trace* trace) : trace_(*trace) {}
+  explicit OwnRows(model::Trace* trace) : trace_(*trace), sites_(trace), shapes_(trace) {}
 
-  model::StringId Intern(std::string_view text);
+  model::StringId Intern(std::string_view text) { return read::Intern(text, &trace_); }
 
   // Whether both are times of a trace, and the durations so far fit in one. Otherwise the row is to be left out, and is
   // counted.
@@ -37,8 +39,9 @@ class OwnRows {
   uint32_t Thread(int64_t tid, std::string_view name);
   uint32_t Device(uint32_t ordinal, std::string_view name);
   uint32_t Stream(const model::StreamRow& row);
-  // By its kind, name and arguments, of which only the names and types count.
-  uint32_t Site(SiteKind kind, std::string_view name, const std::vector<ChromeValue>& args);
+  uint32_t Site(SiteKind kind, std::string_view name, const std::vector<ChromeValue>& args) {
+    return sites_.Of(kind, name, args);
+  }
   // The rows' times must have been taken.
   void AddEvent(uint32_t thread, uint32_t site, int64_t begin_ns, int64_t duration_ns, uint32_t request, uint32_t batch,
                 const std::vector<ChromeValue>& args);
@@ -81,13 +84,12 @@ class OwnRows {
   uint64_t times_out_of_range() const { return times_out_of_range_; }
 
  private:
-  model::ArgValue Value(ArgType type, const ChromeValue& arg);
   void DropUnknown();
   void FindCalls();
 
   model::Trace& trace_;
-  std::unordered_map<std::string, uint32_t> sites_;
-  std::unordered_map<std::string, uint32_t> shapes_;
+  Sites sites_;
+  Shapes shapes_;
   std::vector<std::pair<uint64_t, uint32_t>> calls_;     // ids and rows
   std::vector<std::pair<uint64_t, uint32_t>> of_calls_;  // ids of calls and rows of their GPU work
   int64_t total_ns_ = 0;

@@ -7,6 +7,8 @@
 #include <charconv>
 #include <type_traits>
 
+#include "read/other_protobufs.h"
+
 namespace pitot::read {
 
 using base::TakeVarint;
@@ -71,6 +73,7 @@ bool IsPerfetto(std::string_view bytes) {
   const char* const end = at + bytes.size();
   uint64_t tag = 0, size = 0;
   bool is_known = false;
+  if (!OtherProtobuf(bytes).empty()) return false;
   for (int i = 0; i < kPackets && at != end; ++i) {
     if (!TakeVarint(&at, end, &tag) || tag != (1 << 3 | 2) || !TakeVarint(&at, end, &size)) return is_known && i > 0;
     const bool is_whole = size <= static_cast<size_t>(end - at);

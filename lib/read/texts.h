@@ -12,8 +12,12 @@
 
 namespace pitot::read {
 
+constexpr size_t kMostTextBytes = 64 << 10;  // of a name or an argument
+
 // The table replaces what is not UTF-8.
-inline model::StringId Intern(std::string_view text, model::Trace* trace) { return trace->strings.Add(text); }
+inline model::StringId Intern(std::string_view text, model::Trace* trace) {
+  return trace->strings.Add(text.substr(0, kMostTextBytes));
+}
 
 // Adds an attribute of a file, unless the trace has it. The first 100 are kept, with the first 1000 bytes each.
 inline void AddAttribute(std::string_view key, std::string_view value, model::Trace* trace) {

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "read/trace_builder.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "base/columns.h"
-#include "read/decimal.h"
 #include "read/format.h"
 #include "read/row_order.h"
 #include "read/texts.h"
@@ -17,26 +13,6 @@ namespace pitot::read {
 
 using model::kNone;
 using model::kOpen;
-using model::StringId;
-
-namespace {
-
-constexpr size_t kNameBytes = 64 << 10, kArgs = 16, kArgBytes = 16 << 10;
-
-std::string_view First(std::string_view text, size_t most) { return text.substr(0, most); }
-
-ArgType TypeOf(const ChromeValue& arg) {
-  if (arg.is_text || arg.text.empty()) return ArgType::kString;
-  if (arg.text == "true" || arg.text == "false") return ArgType::kBool;
-  const bool is_number = arg.text[0] == '-' || (arg.text[0] >= '0' && arg.text[0] <= '9');
-  if (!is_number) return ArgType::kString;
-  const bool is_whole = arg.text.find_first_of(".eE") == std::string_view::npos && arg.Number();
-  return is_whole ? ArgType::kInt : ArgType::kDouble;
-}
-
-}  // namespace
-
-StringId TraceBuilder::Intern(std::string_view text) { return read::Intern(First(text, kNameBytes), &trace_); }
 
 int64_t TraceBuilder::Number(const ChromeValue& id) {
   if (const auto number = id.Number()) return *number;
@@ -57,29 +33,6 @@ uint32_t TraceBuilder::Thread(int64_t process, int64_t thread) {
   }
   last_thread_ = key;
   return last_thread_row_ = found->second;
-}
-
-uint32_t TraceBuilder::Site(SiteKind kind, std::string_view name, const std::vector<ChromeValue>& args) {
-  const size_t count = std::min(args.size(), kArgs);
-  std::string& key = site_key_;
-  key = First(name, kNameBytes);
-  key += '\0';
-  key += static_cast<char>(kind);
-  for (size_t i = 0; i < count; ++i) {
-    key += static_cast<char>(TypeOf(args[i]));
-    key.append(args[i].key) += '\0';
-  }
-  const auto [found, is_new] = sites_.try_emplace(key, static_cast<uint32_t>(trace_.sites.size()));
-  if (!is_new) return found->second;
-  model::SiteRow row;
-  row.kind = kind;
-  row.name = Intern(name);
-  for (size_t i = 0; i < count; ++i) {
-    row.arg_names.push_back(Intern(args[i].key));
-    row.arg_types.push_back(TypeOf(args[i]));
-  }
-  trace_.sites.push_back(std::move(row));
-  return found->second;
 }
 
 void TraceBuilder::SetPlace(uint32_t site, std::string_view function, std::string_view file, uint32_t line) {
@@ -107,31 +60,6 @@ bool TraceBuilder::TakeTime(Span* span) {
   return true;
 }
 
-model::ArgValue TraceBuilder::Value(ArgType type, const ChromeValue& arg) {
-  switch (type) {
-    case ArgType::kBool:
-      return arg.text == "true";
-    case ArgType::kInt:
-      return static_cast<uint64_t>(arg.Number().value_or(0));
-    case ArgType::kDouble: {
-      const double number = strtod(std::string(arg.text).c_str(), nullptr);
-      uint64_t bits;
-      memcpy(&bits, &number, sizeof bits);
-      return bits;
-    }
-    default:
-      return Intern(First(arg.text, kArgBytes));
-  }
-}
-
-uint32_t TraceBuilder::AddValues(uint32_t site, const std::vector<ChromeValue>& args) {
-  const std::vector<ArgType>& types = trace_.sites[site].arg_types;
-  if (types.empty()) return kNone;
-  const auto first = static_cast<uint32_t>(trace_.arg_values.size());
-  for (size_t i = 0; i < types.size(); ++i) trace_.arg_values.push_back(i < args.size() ? Value(types[i], args[i]) : 0);
-  return first;
-}
-
 bool TraceBuilder::AddEvent(uint32_t thread, uint32_t site, Span span, const std::vector<ChromeValue>& args) {
   if (!TakeTime(&span)) return false;
   model::EventColumns& events = trace_.events;
@@ -139,7 +67,7 @@ bool TraceBuilder::AddEvent(uint32_t thread, uint32_t site, Span span, const std
   events.duration_ns.push_back(span.duration_ns);
   events.site.push_back(site);
   events.thread.push_back(thread);
-  events.args.push_back(AddValues(site, args));
+  events.args.push_back(sites_.AddValues(site, args));
   return true;
 }
 
@@ -155,12 +83,11 @@ void TraceBuilder::AddArgs(uint32_t row, const std::vector<ChromeValue>& args) {
   std::vector<ChromeValue> all;
   for (size_t i = 0; i < count; ++i) {
     const ArgType type = from.arg_types[i];
-    const std::string_view any = type == ArgType::kBool ? "true" : type == ArgType::kInt ? "0" : "0.5";
-    all.push_back({trace_.strings[from.arg_names[i]], any, type == ArgType::kString});
+    all.push_back({trace_.strings[from.arg_names[i]], Sites::AnyOf(type), type == ArgType::kString});
   }
   all.insert(all.end(), args.begin(), args.end());
   events.site[row] = Site(from.kind, trace_.strings[from.name], all);
-  const uint32_t first = AddValues(events.site[row], all);
+  const uint32_t first = sites_.AddValues(events.site[row], all);
   if (count != 0) std::copy_n(trace_.arg_values.begin() + events.args[row], count, trace_.arg_values.begin() + first);
   events.args[row] = first;
 }
@@ -231,14 +158,7 @@ bool TraceBuilder::AddGpu(Span span, const Work& work) {
   gpu.bytes.push_back(work.bytes);
   gpu.scope_path.push_back(Intern(work.scope_path));
   gpu_correlations_.push_back(work.correlation);
-  if (!work.has_shape) return gpu.shape.push_back(kNone), true;
-  const model::KernelShape& shape = work.shape;
-  const auto [found, is_new] =
-      shapes_.try_emplace({shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0], shape.block[1], shape.block[2],
-                           shape.static_shared_bytes, shape.dynamic_shared_bytes, shape.registers_per_thread},
-                          static_cast<uint32_t>(trace_.shapes.size()));
-  if (is_new) trace_.shapes.push_back(shape);
-  gpu.shape.push_back(found->second);
+  gpu.shape.push_back(work.has_shape ? shapes_.Of(work.shape) : kNone);
   return true;
 }
 

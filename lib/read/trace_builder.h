@@ -16,13 +16,16 @@
 #include "pitot/model/trace.h"
 #include "pitot/read/trace.h"
 #include "read/chrome_event.h"
+#include "read/shapes.h"
+#include "read/sites.h"
+#include "read/texts.h"
 
 namespace pitot::read {
 
 class TraceBuilder {
  public:
   // `trace` is empty and must outlive the builder.
-  explicit TraceBuilder(model::Trace* trace) : trace_(*trace) {}
+  explicit TraceBuilder(model::Trace* trace) : trace_(*trace), sites_(trace), shapes_(trace) {}
 
   struct Span {
     int64_t begin_ns = 0;
@@ -36,15 +39,14 @@ class TraceBuilder {
   struct Work {
     model::GpuKind kind = model::GpuKind::kKernel;
     uint32_t stream = 0;  // row
-    std::string_view name;
+    std::string_view name, scope_path;
     int64_t correlation = 0;  // of the call that caused it; 0: unknown
     bool has_shape = false;
     model::KernelShape shape;
     uint64_t bytes = 0;
-    std::string scope_path;
   };
 
-  model::StringId Intern(std::string_view text);
+  model::StringId Intern(std::string_view text) { return read::Intern(text, &trace_); }
   // The number of a process or thread: itself, or one below -1 for each text.
   int64_t Number(const ChromeValue& id);
 
@@ -52,8 +54,9 @@ class TraceBuilder {
   void NameProcess(int64_t process, std::string_view name) { process_names_[process] = name; }
   void NameThread(int64_t process, int64_t thread, std::string_view name) { thread_names_[{process, thread}] = name; }
 
-  // A site by its name, kind and the names and types of its arguments.
-  uint32_t Site(SiteKind kind, std::string_view name, const std::vector<ChromeValue>& args = {});
+  uint32_t Site(SiteKind kind, std::string_view name, const std::vector<ChromeValue>& args = {}) {
+    return sites_.Of(kind, name, args);
+  }
   bool HasPlace(uint32_t site) const { return trace_.sites[site].function != 0; }
   // Sets where the function of a site is.
   void SetPlace(uint32_t site, std::string_view function, std::string_view file, uint32_t line);
@@ -98,8 +101,6 @@ class TraceBuilder {
   };
 
   bool TakeTime(Span* span);
-  model::ArgValue Value(ArgType type, const ChromeValue& arg);
-  uint32_t AddValues(uint32_t site, const std::vector<ChromeValue>& args);  // the first's row
   void FindWindow();
   void CloseLongSpans();
   void OrderEvents();
@@ -119,12 +120,12 @@ class TraceBuilder {
   std::vector<int64_t> processes_;  // of the rows of threads
   std::map<int64_t, std::string> process_names_;
   std::map<std::pair<int64_t, int64_t>, std::string> thread_names_;
-  std::unordered_map<std::string, uint32_t> sites_, devices_;
-  std::string site_key_;                                          // of the last call of Site
+  Sites sites_;
+  Shapes shapes_;
+  std::unordered_map<std::string, uint32_t> devices_;
   std::map<std::pair<int64_t, std::string>, uint32_t> counters_;  // by process and name
   std::vector<std::pair<int64_t, std::string>> counter_names_;    // of rows: process and name
   std::map<std::pair<uint32_t, int64_t>, uint32_t> streams_;
-  std::map<std::vector<uint32_t>, uint32_t> shapes_;
   std::vector<Sample> samples_;
   std::vector<int64_t> call_correlations_, gpu_correlations_;
   int64_t total_ns_ = 0;  // of all durations

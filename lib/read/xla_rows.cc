@@ -4,31 +4,12 @@
 #include <algorithm>
 #include <vector>
 
-#include "read/decimal.h"
+#include "read/xla_details.h"
 
 namespace pitot::read {
 namespace {
 
 constexpr std::string_view kDevicePrefix = "/device:", kStreamPrefix = "Stream #";
-
-// The text after `key` up to the next space: "8,1,1" of "regs:40 grid:8,1,1 block:256,1,1" for "grid:".
-std::string_view Detail(std::string_view details, std::string_view key) {
-  const size_t at = details.find(key);
-  if (at == std::string_view::npos) return {};
-  details.remove_prefix(at + key.size());
-  return details.substr(0, details.find(' '));
-}
-uint32_t Whole(std::string_view text) {
-  const auto number = ParseDecimal(text, 0);
-  return number ? static_cast<uint32_t>(std::clamp<int64_t>(*number, 0, UINT32_MAX)) : 0;
-}
-void TakeSizes(std::string_view text, uint32_t (&sizes)[3]) {
-  for (uint32_t& size : sizes) {
-    const size_t comma = text.find(',');
-    size = Whole(text.substr(0, comma));
-    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
-  }
-}
 
 }  // namespace
 
@@ -44,7 +25,7 @@ void XlaRows::NamePlane(int64_t plane, std::string_view name) {
 }
 
 void XlaRows::NameLine(int64_t plane, int64_t line, std::string_view name) {
-  lines_[{plane, line}] = name;
+  lines_[{plane, line}] = {std::string(name), name.starts_with(kStreamPrefix)};
   builder_.NameThread(plane, line, name);
   if (name.starts_with(kStreamPrefix)) with_streams_.insert(plane);
 }
@@ -53,7 +34,7 @@ void XlaRows::Take(int64_t plane, int64_t line, const ChromeEvent& event) {
   const TraceBuilder::Span span = {*event.begin_ns, *event.duration_ns};
   const auto name = planes_.find(plane);
   if (name != planes_.end() && name->second.starts_with(kDevicePrefix)) {
-    TakeOnDevice(event, span, *name, lines_[{plane, line}]);
+    TakeOnDevice(event, span, *name, &lines_[{plane, line}]);
   } else {
     TakeOnHost(event, span, builder_.Thread(plane, line));
   }
@@ -76,31 +57,33 @@ void XlaRows::TakeOnHost(const ChromeEvent& event, const TraceBuilder::Span& spa
     builder_.AddCall(thread, span, event.name, correlation);
     return;
   }
-  std::vector<ChromeValue> args;
-  for (const ChromeValue& arg : event.args) {
-    if (arg.key != "_src") args.push_back(arg);
-  }
   const bool is_operation = event.Find("hlo_op") != nullptr;
-  const uint32_t site = builder_.Site(is_operation ? SiteKind::kOperator : SiteKind::kScope, event.name, args);
-  SetPlace(site, event.name);
-  builder_.AddEvent(thread, site, span, args);
+  const std::vector<ChromeValue>* args = &event.args;
+  if (event.Find("_src") != nullptr) {
+    args_ = event.args;
+    std::erase_if(args_, [](const ChromeValue& arg) { return arg.key == "_src"; });
+    args = &args_;
+  }
+  const size_t known = trace_.sites.size();
+  const uint32_t site = builder_.Site(is_operation ? SiteKind::kOperator : SiteKind::kScope, event.name, *args);
+  if (site == known) SetPlace(site, event.name);
+  builder_.AddEvent(thread, site, span, *args);
 }
 
 // A Python function is called "$file.py:12 name".
 void XlaRows::SetPlace(uint32_t site, std::string_view name) {
   const size_t space = name.find(' '), colon = name.rfind(':', space);
   if (!name.starts_with("$") || space == std::string_view::npos || colon == std::string_view::npos) return;
-  if (const uint32_t line = Whole(name.substr(colon + 1, space - colon - 1)); line != 0)
+  if (const uint32_t line = XlaNumber(name.substr(colon + 1, space - colon - 1)); line != 0)
     builder_.SetPlace(site, name.substr(space + 1), name.substr(1, colon - 1), line);
 }
 
 // Lines without a stream repeat its work by operation, module and step. Where there are no streams, as on TPUs, the
 // operations are the work.
 void XlaRows::TakeOnDevice(const ChromeEvent& event, const TraceBuilder::Span& span, const Planes::value_type& of,
-                           const std::string& line) {
+                           Line* line) {
   const auto& [number_of_plane, plane] = of;
-  const bool is_stream = line.starts_with(kStreamPrefix);
-  if (!is_stream && (line != "XLA Ops" || with_streams_.count(number_of_plane) != 0)) {
+  if (!line->is_stream && (line->name != "XLA Ops" || with_streams_.count(number_of_plane) != 0)) {
     ++derived_;
     return;
   }
@@ -109,35 +92,36 @@ void XlaRows::TakeOnDevice(const ChromeEvent& event, const TraceBuilder::Span& s
   work.kind = event.name.starts_with("Memcpy")   ? model::GpuKind::kMemcpy
               : event.name.starts_with("Memset") ? model::GpuKind::kMemset
                                                  : model::GpuKind::kKernel;
-  const uint32_t device = builder_.Device(plane, plane.substr(kDevicePrefix.size()));
-  const std::string_view number = std::string_view(line).substr(std::min(line.size(), kStreamPrefix.size()));
-  work.stream = builder_.Stream(device, is_stream ? Whole(number.substr(0, number.find('('))) : 0, line);
+  if (line->stream == model::kNone) {
+    const uint32_t device = builder_.Device(plane, plane.substr(kDevicePrefix.size()));
+    const std::string_view name = line->name;
+    const uint32_t number = line->is_stream ? XlaNumber(name.substr(kStreamPrefix.size())) : 0;
+    line->stream = builder_.Stream(device, number, name);
+  }
+  work.stream = line->stream;
   work.name = event.name;
   work.correlation = event.Number("correlation_id", 0);
   const std::string_view module = event.Text("hlo_module"), operation = event.Text("hlo_op");
-  work.scope_path = std::string(module);
+  scope_path_ = module;
   if (!operation.empty()) {
-    work.scope_path += (module.empty() ? "" : " / ") + std::string(operation);
+    scope_path_.append(module.empty() ? "" : " / ").append(operation);
     builder_.Site(SiteKind::kOperator, operation);  // for `top`: it counts as an operator
   }
+  work.scope_path = scope_path_;
   const std::string_view details = event.Text("kernel_details"), copy = event.Text("memcpy_details");
   if (!details.empty() && work.kind == model::GpuKind::kKernel) {
     work.has_shape = true;
-    TakeSizes(Detail(details, "grid:"), work.shape.grid);
-    TakeSizes(Detail(details, "block:"), work.shape.block);
-    work.shape.static_shared_bytes = Whole(Detail(details, "static_shared:"));
-    work.shape.dynamic_shared_bytes = Whole(Detail(details, "dynamic_shared:"));
-    work.shape.registers_per_thread = Whole(Detail(details, "regs:"));
+    work.shape = launches_.Of(details);
   }
   // "HtoD, pageable to device", as collectors name copies.
   std::string name;
   if (work.kind == model::GpuKind::kMemcpy && !copy.empty()) {
-    work.bytes = static_cast<uint64_t>(std::max<int64_t>(0, ParseDecimal(Detail(copy, "size:"), 0).value_or(0)));
+    work.bytes = CopiedBytes(copy);
     name = std::string(event.name.substr(6));
     std::replace(name.begin(), name.end(), '2', 't');
     const size_t t = name.find('t');
     if (t != std::string::npos) name.insert(t + 1, "o");
-    name += ", " + std::string(Detail(copy, "kind_src:")) + " to " + std::string(Detail(copy, "kind_dst:"));
+    name += ", " + std::string(XlaDetail(copy, "kind_src:")) + " to " + std::string(XlaDetail(copy, "kind_dst:"));
     work.name = name;
   }
   builder_.AddGpu(span, work);

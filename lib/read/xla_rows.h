@@ -11,9 +11,11 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "pitot/read/trace.h"
 #include "read/trace_builder.h"
+#include "read/xla_details.h"
 
 namespace pitot::read {
 
@@ -35,18 +37,25 @@ class XlaRows {
 
  private:
   using Planes = std::map<int64_t, std::string>;
+  struct Line {
+    std::string name;
+    bool is_stream = false;
+    uint32_t stream = model::kNone;  // its row, once it had work
+  };
 
   void TakeOnHost(const ChromeEvent& event, const TraceBuilder::Span& span, uint32_t thread);
   void SetPlace(uint32_t site, std::string_view name);
-  void TakeOnDevice(const ChromeEvent& event, const TraceBuilder::Span& span, const Planes::value_type& of,
-                    const std::string& line);
+  void TakeOnDevice(const ChromeEvent& event, const TraceBuilder::Span& span, const Planes::value_type& of, Line* line);
 
   model::Trace& trace_;
   TraceBuilder builder_;
   TraceReport& report_;
   Planes planes_;
-  std::map<std::pair<int64_t, int64_t>, std::string> lines_;
-  std::set<int64_t> with_streams_;  // planes
+  std::map<std::pair<int64_t, int64_t>, Line> lines_;  // by plane and line
+  std::set<int64_t> with_streams_;                     // planes
+  std::vector<ChromeValue> args_;                      // of the last event that has _src, without it
+  std::string scope_path_;                             // of the last work
+  XlaLaunches launches_;
   uint64_t unused_ = 0, derived_ = 0, gpu_ = 0;
 };
 

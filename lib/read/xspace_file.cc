@@ -32,10 +32,11 @@ enum : uint32_t { kName = 2, kMetadataDisplayName = 4, kMetadataStat = 5 };  // 
 constexpr size_t kMostNameBytesOfXSpace = 64 << 10, kMostStats = 64;
 constexpr uint64_t kMostKeptBytes = 64 << 20;  // of texts of stats, in a plane
 
-using StatNames = std::unordered_map<uint64_t, std::string>;
+using StatNames = XSpaceTable<std::string>;
 using Digits = std::array<char, 32>;
 
-// The value of a stat, as a text in `digits` or in its own bytes. False for a kind that is not read, and damage.
+// The value of a stat: a whole number, or a text in `digits` or in its own bytes. False for a kind that is not read,
+// and damage.
 bool ReadStat(std::string_view message, const StatNames& names, Digits* digits, ChromeValue* stat) {
   WireReader reader(message);
   WireField field;
@@ -43,37 +44,43 @@ bool ReadStat(std::string_view message, const StatNames& names, Digits* digits, 
   bool has_value = false;
   const auto print = [&](const char* format, auto value) {
     const int size = std::snprintf(digits->data(), digits->size(), format, value);
-    stat->text = {digits->data(), static_cast<size_t>(size)};
-    stat->is_text = false;
+    *stat = {{}, {digits->data(), static_cast<size_t>(size)}};
+    has_value = true;
+  };
+  const auto take_text = [&](std::string_view text) {
+    *stat = {{}, text, true};
+    has_value = true;
+  };
+  const auto take_whole = [&](int64_t value) {
+    *stat = {{}, {}, false, value};
     has_value = true;
   };
   while (reader.Next(&field)) {
     if (field.Is(xplane::kStatNameId, WireType::kVarint)) {
       name = field.value;
-    } else if (field.Is(xplane::kUint, WireType::kVarint)) {
+    } else if (field.Is(xplane::kUint, WireType::kVarint) && field.value > INT64_MAX) {
       print("%llu", static_cast<unsigned long long>(field.value));
-    } else if (field.Is(xplane::kInt, WireType::kVarint)) {
-      print("%lld", static_cast<long long>(field.value));
+    } else if (field.Is(xplane::kUint, WireType::kVarint) || field.Is(xplane::kInt, WireType::kVarint)) {
+      take_whole(field.Int());
     } else if (field.Is(xplane::kDouble, WireType::kFixed64)) {
       print("%.17g", field.Double());
     } else if (field.Is(xplane::kText, WireType::kBytes)) {
-      stat->text = field.bytes;
-      has_value = stat->is_text = true;
+      take_text(field.bytes);
     } else if (field.Is(xplane::kReference, WireType::kVarint)) {
-      const auto found = names.find(field.value);
-      if (found == names.end()) return false;
-      stat->text = found->second;
-      has_value = stat->is_text = true;
+      const std::string* const text = names.Find(field.value);
+      if (text == nullptr) return false;
+      take_text(*text);
     }
   }
-  const auto found = names.find(name);
-  if (reader.is_damaged() || !has_value || found == names.end()) return false;
-  stat->key = found->second;
+  const std::string* const key = names.Find(name);
+  if (reader.is_damaged() || !has_value || key == nullptr) return false;
+  stat->key = *key;
   return true;
 }
 
 XSpaceStat Kept(const ChromeValue& stat) {
-  return {std::string(stat.key), std::string(stat.text.substr(0, kMostNameBytesOfXSpace)), stat.is_text};
+  const std::string text = stat.whole ? std::to_string(*stat.whole) : std::string(stat.text);
+  return {std::string(stat.key), text.substr(0, kMostNameBytesOfXSpace), stat.is_text, stat.whole};
 }
 
 // An entry of a plane's table: its key, and the fields of its value.
@@ -205,15 +212,15 @@ class LineReader {
         if (field.number == xplane::kDuration) duration_ps = field.Int();
         if (field.number == kOccurrences) has_time = false;
       } else if (field.Is(xplane::kStat, WireType::kBytes) && event_.args.size() < kMostStats) {
-        ChromeValue stat;
-        if (ReadStat(field.bytes, head.stats, &digits_[event_.args.size()], &stat)) event_.args.push_back(stat);
+        Digits* const digits = &digits_[event_.args.size()];
+        if (!ReadStat(field.bytes, head.stats, digits, &event_.args.emplace_back())) event_.args.pop_back();
       }
     }
-    const auto found = head.events.find(name);
-    if (reader.is_damaged() || found == head.events.end()) return false;
+    const XSpacePlaneHead::Name* const found = head.events.Find(name);
+    if (reader.is_damaged() || found == nullptr) return false;
     if (!has_time) return target_.Skip(), true;
-    for (const XSpaceStat& stat : found->second.stats) event_.args.push_back({stat.key, stat.text, stat.is_text});
-    event_.name = found->second.name;
+    for (const XSpaceStat& stat : found->stats) event_.args.push_back({stat.key, stat.text, stat.is_text, stat.whole});
+    event_.name = found->name;
     // Both ends are rounded down, so that neighbours do not overlap.
     const int64_t offset_ns = offset_ps / 1000;
     const auto end_ps = static_cast<int64_t>(static_cast<uint64_t>(offset_ps) + static_cast<uint64_t>(duration_ps));

@@ -5,6 +5,7 @@
 #define PITOT_LIB_READ_XSPACE_FILE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,10 +19,32 @@
 
 namespace pitot::read {
 
-// A named value, as a text.
+// A named value, as a text; of a whole number also as such.
 struct XSpaceStat {
   std::string key, text;
   bool is_text = false;
+  std::optional<int64_t> whole = std::nullopt;
+};
+
+// A table by ids, which mostly count from 1.
+template <class Value> class XSpaceTable {
+ public:
+  Value& operator[](uint64_t id) {
+    Value& value = values_[id];
+    if (id >= kNear) return value;
+    if (id >= near_.size()) near_.resize(id + 1);
+    return *(near_[id] = &value);
+  }
+  const Value* Find(uint64_t id) const {
+    if (id < kNear) return id < near_.size() ? near_[id] : nullptr;
+    const auto found = values_.find(id);
+    return found == values_.end() ? nullptr : &found->second;
+  }
+
+ private:
+  static constexpr uint64_t kNear = 64 << 10;
+  std::unordered_map<uint64_t, Value> values_;
+  std::vector<Value*> near_;  // those of ids below kNear
 };
 
 struct XSpacePlaneHead {
@@ -30,8 +53,8 @@ struct XSpacePlaneHead {
     std::vector<XSpaceStat> stats;  // of all events of that name
   };
   std::string name;
-  std::unordered_map<uint64_t, Name> events;        // by id
-  std::unordered_map<uint64_t, std::string> stats;  // names, also texts of stats
+  XSpaceTable<Name> events;
+  XSpaceTable<std::string> stats;  // names, also texts of stats
   std::vector<XSpaceStat> plane_stats;
   std::vector<std::pair<int64_t, std::string>> lines;  // id and name
 

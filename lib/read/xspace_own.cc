@@ -2,7 +2,7 @@
 #include "read/xspace_own.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <charconv>
 
 #include "pitot/outcome.h"
 #include "read/decimal.h"
@@ -17,23 +17,10 @@ namespace {
 constexpr std::string_view kHostPlane = "/host:CPU", kGpuPlane = "/device:GPU:", kOffsetStat = "pitot_clock_offset_ns";
 
 int64_t WholeOf(std::string_view text) { return ParseDecimal(text, 0).value_or(0); }
-uint64_t IdOf(std::string_view text) { return std::strtoull(std::string(text).c_str(), nullptr, 16); }
-
-// The value of "regs:96" in kernel_details, and of the three in "grid:98,2,1".
-std::string_view LaunchDetail(std::string_view details, std::string_view key) {
-  const size_t at = details.find(key);
-  return at == std::string_view::npos ? std::string_view()
-                                      : details.substr(at + key.size(), details.find(' ', at) - at - key.size());
-}
-uint32_t LaunchNumber(std::string_view details, std::string_view key) {
-  return static_cast<uint32_t>(std::clamp<int64_t>(WholeOf(LaunchDetail(details, key)), 0, UINT32_MAX));
-}
-void LaunchAxes(std::string_view text, uint32_t (&axes)[3]) {
-  for (uint32_t& axis : axes) {
-    const size_t comma = std::min(text.find(','), text.size());
-    axis = static_cast<uint32_t>(std::clamp<int64_t>(WholeOf(text.substr(0, comma)), 0, UINT32_MAX));
-    text.remove_prefix(std::min(comma + 1, text.size()));
-  }
+uint64_t IdOf(std::string_view text) {
+  uint64_t id = 0;
+  std::from_chars(text.data(), text.data() + text.size(), id, 16);
+  return id;
 }
 
 }  // namespace
@@ -53,7 +40,7 @@ void OwnXSpaceTarget::TakeHeads(const std::vector<XSpacePlaneHead>& planes) {
     trace_.window_end_ns = std::clamp<int64_t>(WholeOf(head.StatOf("pitot_window_end_ns")), 0, model::kMaxTimeNs);
     for (const auto& [id, name] : head.lines) {
       Line& line = lines_[plane][id];
-      line.is_requests = id < 0 && name == "requests";
+      line.is_requests = id < 0 && (name == "requests" || name == "queues");
       if (!line.is_requests && (id != 0 || name != "(unknown thread)")) line.row = rows_.Thread(id, name);
     }
   }
@@ -76,86 +63,103 @@ void OwnXSpaceTarget::TakeDevice(const XSpacePlaneHead& head, uint32_t plane) {
   }
 }
 
-void OwnXSpaceTarget::Take(size_t plane, int64_t line, const ChromeEvent& written) {
+void OwnXSpaceTarget::Take(size_t plane, int64_t line, const ChromeEvent& event) {
   const auto found = lines_[plane].find(line);
   if (found == lines_[plane].end()) return;
-  ChromeEvent event = written;
-  *event.begin_ns -= unix_offset_ns_;
-  if (event.Find("open") != nullptr) *event.duration_ns = kOpen;
-  if (!rows_.TakeTime(*event.begin_ns, *event.duration_ns)) return;
+  Row row = {*event.begin_ns - unix_offset_ns_, *event.duration_ns, found->second.row, kNone, kNone};
+  if (event.Find("open") != nullptr) row.duration_ns = kOpen;
+  if (!rows_.TakeTime(row.begin_ns, row.duration_ns)) return;
   if (plane != 0) {
-    if (found->second.row != kNone) TakeWork(event, found->second.row);
+    if (row.of != kNone) TakeWork(event, row);
     return;
   }
-  const std::string_view request_id = event.Text("request"), batch_id = event.Text("batch");
-  const uint32_t request = request_id.empty() ? kNone : RequestOf(request_id);
+  row.request = RowOf(event.Text("request"), &requests_, &OwnRows::NewRequest);
+  row.batch = RowOf(event.Text("batch"), &batches_, &OwnRows::NewBatch);
   if (found->second.is_requests) {
-    if (request == kNone) return;
-    model::RequestRow row;
-    row.id = IdOf(request_id);
-    row.route = rows_.Intern(event.name);
-    row.begin_ns = *event.begin_ns;
-    row.duration_ns = *event.duration_ns;
-    const std::string_view outcome = event.Text("outcome");
-    for (int value = 1; value <= static_cast<int>(Outcome::kAbandoned); ++value) {
-      if (outcome != OutcomeName(static_cast<Outcome>(value))) continue;
-      row.outcome = static_cast<Outcome>(value);
-      row.end_known = true;
-    }
-    rows_.Know(request, row);
-    return;
-  }
-  const uint32_t batch = batch_id.empty() ? kNone : BatchOf(batch_id), thread = found->second.row;
-  if (event.Find("members") != nullptr && batch != kNone) {
-    model::BatchRow row;
-    row.id = IdOf(batch_id);
-    row.executor = rows_.Intern(event.name);
-    row.thread = thread;
-    row.begin_ns = *event.begin_ns;
-    row.duration_ns = *event.duration_ns;
-    rows_.KnowBatch(batch, row);
-    std::string_view members = event.Text("requests");
-    while (!members.empty()) {
-      const size_t space = std::min(members.find(' '), members.size());
-      trace_.members.push_back({batch, RequestOf(members.substr(0, space)), row.begin_ns, 0, 0});
-      members.remove_prefix(std::min(space + 1, members.size()));
-    }
-  } else if (event.Find("correlation_id") != nullptr) {
-    rows_.AddCall({*event.begin_ns, *event.duration_ns, thread, request, batch, event.name,
-                   static_cast<uint64_t>(event.Number("correlation_id", 0))});
-  } else if (thread != kNone) {
-    TakeScope(event, thread, request, batch);
+    if (row.request != kNone) event.Find("queue") != nullptr ? TakeStay(event, row) : TakeRequest(event, row);
+  } else if (row.batch != kNone && event.Find("members") != nullptr) {
+    TakeBatch(event, row);
+  } else if (const ChromeValue* const id = event.Find("correlation_id"); id != nullptr) {
+    rows_.AddCall({row.begin_ns, row.duration_ns, row.of, row.request, row.batch, event.name,
+                   static_cast<uint64_t>(id->Number().value_or(0))});
+  } else if (row.of != kNone) {
+    TakeScope(event, row);
   }
 }
 
-void OwnXSpaceTarget::TakeScope(const ChromeEvent& event, uint32_t thread, uint32_t request, uint32_t batch) {
+void OwnXSpaceTarget::TakeRequest(const ChromeEvent& event, const Row& row) {
+  model::RequestRow request;
+  request.id = IdOf(event.Text("request"));
+  request.route = rows_.Intern(event.name);
+  request.begin_ns = row.begin_ns;
+  request.duration_ns = row.duration_ns;
+  request.begin_known = event.Find("begin_unknown") == nullptr;
+  const std::string_view outcome = event.Text("outcome");
+  for (int value = 1; value <= static_cast<int>(Outcome::kAbandoned); ++value) {
+    if (outcome != OutcomeName(static_cast<Outcome>(value))) continue;
+    request.outcome = static_cast<Outcome>(value);
+    request.end_known = true;
+  }
+  rows_.Know(row.request, request);
+}
+
+void OwnXSpaceTarget::TakeStay(const ChromeEvent& event, const Row& row) {
+  model::HandoffRow stay;
+  stay.request = row.request;
+  stay.queue = rows_.Intern(event.Text("queue"));
+  stay.from_thread = ThreadOf(event, "from_thread");
+  stay.to_thread = ThreadOf(event, "to_thread");
+  stay.enqueue_ns = row.begin_ns;
+  stay.take_ns = row.duration_ns == kOpen ? 0 : row.begin_ns + row.duration_ns;
+  stay.batch = row.batch;
+  trace_.handoffs.push_back(stay);
+}
+
+void OwnXSpaceTarget::TakeBatch(const ChromeEvent& event, const Row& row) {
+  model::BatchRow batch;
+  batch.id = IdOf(event.Text("batch"));
+  batch.executor = rows_.Intern(event.name);
+  batch.thread = row.of;
+  batch.begin_ns = row.begin_ns;
+  batch.duration_ns = row.duration_ns;
+  rows_.KnowBatch(row.batch, batch);
+  std::string_view members = event.Text("requests");
+  while (!members.empty()) {
+    const size_t space = std::min(members.find(' '), members.size());
+    const uint32_t member = RowOf(members.substr(0, space), &requests_, &OwnRows::NewRequest);
+    trace_.members.push_back({row.batch, member, row.begin_ns, 0, 0});
+    members.remove_prefix(std::min(space + 1, members.size()));
+  }
+}
+
+void OwnXSpaceTarget::TakeScope(const ChromeEvent& event, const Row& row) {
   const std::string_view kind = event.Text("kind");
   SiteKind of = SiteKind::kScope;
   if (kind == "operator") of = SiteKind::kOperator;
   if (kind == "leaf") of = SiteKind::kLeaf;
   if (kind == "phase") of = SiteKind::kPhase;
   if (kind != "wait") {
-    rows_.AddEvent(thread, rows_.Site(of, event.name, {}), *event.begin_ns, *event.duration_ns, request, batch, {});
+    rows_.AddEvent(row.of, rows_.Site(of, event.name, {}), row.begin_ns, row.duration_ns, row.request, row.batch, {});
   } else {
-    rows_.AddWait(thread, *event.begin_ns, *event.duration_ns, request, batch,
+    rows_.AddWait(row.of, row.begin_ns, row.duration_ns, row.request, row.batch,
                   {event.Text("wait_kind"), event.Text("resource")});
   }
 }
 
-void OwnXSpaceTarget::TakeWork(const ChromeEvent& event, uint32_t stream) {
+void OwnXSpaceTarget::TakeWork(const ChromeEvent& event, const Row& row) {
   OwnRows::Work work = {};
-  work.begin_ns = *event.begin_ns;
-  work.duration_ns = *event.duration_ns;
-  work.stream = stream;
+  work.begin_ns = row.begin_ns;
+  work.duration_ns = row.duration_ns;
+  work.stream = row.of;
   work.kind = GpuKind::kKernel;
   work.name = event.name;
-  for (const GpuKind kind : {GpuKind::kMemcpy, GpuKind::kMemset}) {
-    const std::string_view prefix = model::GpuKindName(kind);
-    if (event.Text("kind") != prefix) continue;
-    work.kind = kind;
-    work.name.remove_prefix(std::min(work.name.size(), prefix.size() + 1));
+  const std::string_view kind = event.Text("kind");
+  for (const GpuKind one : {GpuKind::kMemcpy, GpuKind::kMemset, GpuKind::kGraph}) {
+    const std::string_view prefix = model::GpuKindName(one);
+    if (kind != prefix) continue;
+    work.kind = one;
+    if (one != GpuKind::kGraph) work.name.remove_prefix(std::min(work.name.size(), prefix.size() + 1));
   }
-  if (event.Text("kind") == model::GpuKindName(GpuKind::kGraph)) work.kind = GpuKind::kGraph;
   work.call = static_cast<uint64_t>(event.Number("correlation_id", 0));
   work.scope_path = event.Text("scope_path");
   work.graph = static_cast<uint32_t>(event.Number("cuda_graph_exec_id", 0));
@@ -163,27 +167,26 @@ void OwnXSpaceTarget::TakeWork(const ChromeEvent& event, uint32_t stream) {
   const std::string_view details = event.Text("kernel_details");
   if (!details.empty()) {
     work.has_shape = true;
-    LaunchAxes(LaunchDetail(details, "grid:"), work.shape.grid);
-    LaunchAxes(LaunchDetail(details, "block:"), work.shape.block);
-    work.shape.registers_per_thread = LaunchNumber(details, "regs:");
-    work.shape.static_shared_bytes = LaunchNumber(details, "static_shared:");
-    work.shape.dynamic_shared_bytes = LaunchNumber(details, "dynamic_shared:");
+    work.shape = launches_.Of(details);
   }
-  work.bytes =
-      static_cast<uint64_t>(std::max<int64_t>(0, WholeOf(LaunchDetail(event.Text("memcpy_details"), "size:"))));
+  work.bytes = CopiedBytes(event.Text("memcpy_details"));
   rows_.AddWork(work);
 }
 
-uint32_t OwnXSpaceTarget::RequestOf(std::string_view id) {
-  const auto [found, is_new] = requests_.try_emplace(std::string(id), 0);
-  if (is_new) found->second = rows_.NewRequest();
-  return found->second;
+uint32_t OwnXSpaceTarget::RowOf(std::string_view id, Rows* rows, uint32_t (OwnRows::*make)()) {
+  if (id.empty()) return kNone;
+  const uint64_t number = IdOf(id);
+  if (rows->last_row != kNone && number == rows->last_id) return rows->last_row;
+  const auto [found, is_new] = rows->by_id.try_emplace(number, 0);
+  if (is_new) found->second = (rows_.*make)();
+  rows->last_id = number;
+  return rows->last_row = found->second;
 }
 
-uint32_t OwnXSpaceTarget::BatchOf(std::string_view id) {
-  const auto [found, is_new] = batches_.try_emplace(std::string(id), 0);
-  if (is_new) found->second = rows_.NewBatch();
-  return found->second;
+uint32_t OwnXSpaceTarget::ThreadOf(const ChromeEvent& event, std::string_view key) const {
+  const ChromeValue* const id = event.Find(key);
+  const auto found = id == nullptr ? lines_[0].end() : lines_[0].find(id->Number().value_or(0));
+  return found == lines_[0].end() ? kNone : found->second.row;
 }
 
 Status OwnXSpaceTarget::Finish(TraceReport* report) {
@@ -199,7 +202,7 @@ Status OwnXSpaceTarget::Finish(TraceReport* report) {
   const Status status = rows_.Finish(!report->complete);
   report->tool = "Pitot";
   report->how.clear();
-  report->lacks = {"instants, counters, stages, queues and tokens", "arguments", "losses", "spans of CUDA events"};
+  report->lacks = {"instants, counters, stages and tokens", "arguments", "losses", "spans of CUDA events"};
   if (unix_offset_ns_ == 0) report->lacks.push_back("the date");
   report->counts = {{"times_out_of_range", rows_.times_out_of_range()}};
   return status;

@@ -5,7 +5,6 @@
 #define PITOT_LIB_READ_XSPACE_OWN_H_
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "pitot/model/trace.h"
 #include "pitot/read/trace.h"
 #include "read/own_rows.h"
+#include "read/xla_details.h"
 #include "read/xspace_file.h"
 
 namespace pitot::read {
@@ -32,21 +32,36 @@ class OwnXSpaceTarget final : public XSpaceTarget {
  private:
   // What a line is: a thread or a stream, by its row.
   struct Line {
-    bool is_requests = false;
+    bool is_requests = false;  // or their stays in queues
     uint32_t row = model::kNone;
   };
 
+  // An event's time, the row of its line, and what it belongs to.
+  struct Row {
+    int64_t begin_ns, duration_ns;
+    uint32_t of, request, batch;
+  };
+  struct Rows {
+    std::unordered_map<uint64_t, uint32_t> by_id;
+    uint64_t last_id = 0;  // mostly that of the next event, too
+    uint32_t last_row = model::kNone;
+  };
+
   void TakeDevice(const XSpacePlaneHead& head, uint32_t plane);
-  void TakeWork(const ChromeEvent& event, uint32_t stream);
-  void TakeScope(const ChromeEvent& event, uint32_t thread, uint32_t request, uint32_t batch);
-  void TakeCall(const ChromeEvent& event, uint32_t thread, uint32_t request, uint32_t batch);
-  uint32_t RequestOf(std::string_view id);
-  uint32_t BatchOf(std::string_view id);
+  void TakeRequest(const ChromeEvent& event, const Row& row);
+  void TakeStay(const ChromeEvent& event, const Row& row);  // in a queue
+  void TakeBatch(const ChromeEvent& event, const Row& row);
+  void TakeScope(const ChromeEvent& event, const Row& row);
+  void TakeWork(const ChromeEvent& event, const Row& row);
+  // The row of a request or batch; kNone for "".
+  uint32_t RowOf(std::string_view id, Rows* rows, uint32_t (OwnRows::*make)());
+  uint32_t ThreadOf(const ChromeEvent& event, std::string_view key) const;
 
   model::Trace& trace_;
   OwnRows rows_;
   std::vector<std::unordered_map<int64_t, Line>> lines_;  // by plane
-  std::unordered_map<std::string, uint32_t> requests_, batches_;
+  Rows requests_, batches_;
+  XlaLaunches launches_;
   int64_t unix_offset_ns_ = 0;
 };
 

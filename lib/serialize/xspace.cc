@@ -60,7 +60,8 @@ class XSpaceWriter {
         base_ns_(trace.clock.realtime_ns - trace.clock.monotonic_ns),
         enclosing_(FindEnclosing(trace)),
         vendor_(VendorOf(trace)),
-        lines_(LinesOf(trace)) {}
+        lines_(LinesOf(trace)),
+        thread_ids_(serialize::ThreadIds(trace)) {}
 
   bool Write() {
     if (!WriteHost()) return false;
@@ -76,6 +77,8 @@ class XSpaceWriter {
   }
 
  private:
+  using Rows = std::vector<std::vector<uint32_t>>;
+
   bool WriteHost() {
     XSpacePlane plane(0, "/host:CPU", base_ns_);
     plane.PlaneStat("pitot_clock_offset_ns", static_cast<uint64_t>(base_ns_));
@@ -84,15 +87,19 @@ class XSpaceWriter {
     std::vector<std::vector<uint32_t>> batches(trace_.threads.size() + 1);  // the last: of unknown threads
     for (uint32_t batch = 0; batch < trace_.batches.size(); ++batch)
       batches[std::min<size_t>(trace_.batches[batch].thread, trace_.threads.size())].push_back(batch);
-    const std::vector<std::vector<uint32_t>> lanes = LanesOfRequests();
-    const std::vector<int64_t> ids = serialize::ThreadIds(trace_);
-    std::unordered_set<int64_t> taken(ids.begin(), ids.end());
+    const auto begin_of = [&](uint32_t row) { return trace_.requests[row].begin_ns; };
+    const auto end_of = [&](uint32_t row) { return trace_.RequestEnd(trace_.requests[row]); };
+    const Rows requests = LanesOf(static_cast<uint32_t>(trace_.requests.size()), begin_of, end_of);
+    const auto enqueue_of = [&](uint32_t row) { return trace_.handoffs[row].enqueue_ns; };
+    const auto take_of = [&](uint32_t row) { return TakenAt(trace_.handoffs[row]); };
+    const Rows stays = LanesOf(static_cast<uint32_t>(trace_.handoffs.size()), enqueue_of, take_of);
+    std::unordered_set<int64_t> taken(thread_ids_.begin(), thread_ids_.end());
     const auto free_id = [&](int64_t id) {
       while (!taken.insert(id).second) --id;
       return id;
     };
     const int64_t unknown_id = free_id(0);
-    std::vector<int64_t> lane_ids(lanes.size(), -1);
+    std::vector<int64_t> lane_ids(requests.size() + stays.size(), -1);
     for (int64_t& id : lane_ids) id = free_id(id);
     return plane.Write(&sink_, [&] {
       uint32_t call = 0;
@@ -103,13 +110,15 @@ class XSpaceWriter {
           rows.last_event = rows.event + trace_.threads[thread].event_count;
           while (call < trace_.calls.size() && trace_.calls.thread[call] == thread) ++call;
           rows.last_call = call;
-          WriteThread(ids[thread], ThreadName(trace_, thread), rows, &plane);
+          WriteThread(thread_ids_[thread], ThreadName(trace_, thread), rows, &plane);
         } else {
           rows.last_call = trace_.calls.size();
           WriteThread(unknown_id, "(unknown thread)", rows, &plane);
         }
       }
-      for (size_t lane = 0; lane < lanes.size(); ++lane) WriteLane(lane_ids[lane], lanes[lane], &plane);
+      size_t lane = 0;
+      for (const std::vector<uint32_t>& rows : requests) WriteRequests(lane_ids[lane++], rows, &plane);
+      for (const std::vector<uint32_t>& rows : stays) WriteStays(lane_ids[lane++], rows, &plane);
     });
   }
 
@@ -149,22 +158,42 @@ class XSpaceWriter {
     plane->EndEvent();
   }
 
-  // As many lines as requests overlap: a line's events nest.
-  std::vector<std::vector<uint32_t>> LanesOfRequests() const {
-    std::vector<std::vector<uint32_t>> lanes;
+  // As many lines as rows overlap: a line's events nest.
+  template <class Begin, class End> static Rows LanesOf(uint32_t rows, const Begin& begin_of, const End& end_of) {
+    Rows lanes;
     Lanes free;
-    for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
-      const uint32_t lane = free.Take(trace_.requests[row].begin_ns, trace_.RequestEnd(trace_.requests[row]));
+    for (uint32_t row = 0; row < rows; ++row) {
+      const uint32_t lane = free.Take(begin_of(row), end_of(row));
       if (lane == lanes.size()) lanes.emplace_back();
       lanes[lane].push_back(row);
     }
     return lanes;
   }
-  void WriteLane(int64_t id, const std::vector<uint32_t>& requests, XSpacePlane* plane) const {
-    plane->BeginLine(id, "requests", trace_.requests[requests[0]].begin_ns);
-    for (const uint32_t row : requests) {
+  void WriteRequests(int64_t id, const std::vector<uint32_t>& rows, XSpacePlane* plane) const {
+    plane->BeginLine(id, "requests", trace_.requests[rows[0]].begin_ns);
+    for (const uint32_t row : rows) {
       const model::RequestRow& request = trace_.requests[row];
       WriteEvent({request.begin_ns, trace_.RequestEnd(request), row, HostEvent::kRequest}, plane);
+    }
+    plane->EndLine();
+  }
+  int64_t TakenAt(const model::HandoffRow& stay) const {
+    const int64_t end_ns = stay.take_ns != 0 ? stay.take_ns : trace_.RequestEnd(trace_.requests[stay.request]);
+    return std::max(end_ns, stay.enqueue_ns);
+  }
+  // Requests' stays in queues.
+  void WriteStays(int64_t id, const std::vector<uint32_t>& rows, XSpacePlane* plane) const {
+    plane->BeginLine(id, "queues", trace_.handoffs[rows[0]].enqueue_ns);
+    for (const uint32_t row : rows) {
+      const model::HandoffRow& stay = trace_.handoffs[row];
+      const std::string_view queue = trace_.strings[stay.queue];
+      plane->BeginEvent(OrElse(queue, "(unnamed)"), stay.enqueue_ns, TakenAt(stay) - stay.enqueue_ns);
+      if (stay.take_ns == 0) plane->Stat("open", uint64_t{1});
+      plane->Stat("queue", queue);
+      if (stay.from_thread != kNone) plane->Stat("from_thread", static_cast<uint64_t>(thread_ids_[stay.from_thread]));
+      if (stay.to_thread != kNone) plane->Stat("to_thread", static_cast<uint64_t>(thread_ids_[stay.to_thread]));
+      WriteContext(stay.request, stay.batch, plane);
+      plane->EndEvent();
     }
     plane->EndLine();
   }
@@ -218,6 +247,7 @@ class XSpaceWriter {
       case HostEvent::kRequest:
         plane->Stat("request", Hex(trace_.requests[event.row].id, 16));
         plane->Stat("outcome", std::string_view(model::OutcomeText(trace_.requests[event.row])));
+        if (!trace_.requests[event.row].begin_known) plane->Stat("begin_unknown", uint64_t{1});
         break;
     }
   }
@@ -349,6 +379,7 @@ class XSpaceWriter {
   const std::vector<uint32_t> enclosing_;
   const std::string_view vendor_;
   const std::vector<int64_t> lines_;
+  const std::vector<int64_t> thread_ids_;  // of the lines of threads
   std::unordered_map<StringId, std::string> kernels_;
   std::unordered_map<uint64_t, std::string> details_;
   std::string name_;

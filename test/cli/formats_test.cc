@@ -3,6 +3,7 @@
 // The built program on traces of other tools. test/read/data has files that these tools wrote (docs/reference/formats).
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -161,6 +162,37 @@ TEST_CASE("requests of a trace without a date arrived so long after its begin", 
                          R"({"ph":"e","cat":"net","id":1,"name":"get","pid":1,"tid":1,"ts":2005}])");
 
   CHECK(folder.Run("requests a.json").out.find("  +1.00 ms\n") != std::string::npos);
+}
+
+TEST_CASE("a request's time in queues is unknown where the format says nothing about queues", "[cli]") {
+  const Folder folder;
+  folder.Write("a.json", R"([{"ph":"b","cat":"net","id":1,"name":"get","pid":1,"tid":1,"ts":1005},)"
+                         R"({"ph":"e","cat":"net","id":1,"name":"get","pid":1,"tid":1,"ts":2005}])");
+
+  const json requests = json::parse(folder.Run("requests --json a.json").out)["requests"];
+  REQUIRE(requests.size() == 1);
+  CHECK(requests[0]["queue_ms"].is_null());
+  CHECK(requests[0]["complete"] == false);
+}
+
+TEST_CASE("a request's time in queues outlives an XSpace, which does not say what was lost", "[cli]") {
+  const Folder folder;
+  folder.Write("dump.pitot", cli_test::Dump());
+  REQUIRE(folder.Run("convert dump.pitot --to xspace -o a.xplane.pb").exit_code == 0);
+
+  const auto by_id = [&](const std::string& file) {
+    const json document = json::parse(folder.Run("requests --json " + file).out);
+    std::map<std::string, json> requests;
+    for (const json& one : document["requests"]) requests[one["id"]] = one;
+    return requests;
+  };
+  const auto before = by_id("dump.pitot"), after = by_id("a.xplane.pb");
+  REQUIRE(!before.empty());
+  REQUIRE(after.size() == before.size());
+  for (const auto& [id, request] : after) {
+    CHECK(request["queue_ms"] == before.at(id)["queue_ms"]);
+    CHECK(request["complete"] == false);
+  }
 }
 
 TEST_CASE("an unfinished list of Chrome's JSON is whole, and a cut one is damaged", "[cli]") {

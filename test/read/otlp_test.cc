@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
@@ -50,6 +51,10 @@ std::string Stages(const Trace& trace, const RequestRow& row) {
     text += std::string(trace.strings[stage.name]) + " " + std::to_string(stage.begin_ns - row.begin_ns) + "+" +
             std::to_string(stage.duration_ns) + " ";
   return text;
+}
+
+bool Lacks(const Read& read, const std::string& what) {
+  return std::count(read.report.lacks.begin(), read.report.lacks.end(), what) != 0;
 }
 
 std::string Written(const Trace& trace) {
@@ -125,6 +130,20 @@ TEST_CASE("a request of vLLM has its tokens, and stages by the times that it say
   REQUIRE(row.sizes.size() == 1);
   CHECK(row.sizes[0].value == 5);
   CHECK(Stages(read.trace, row) == "queue 0+250000000 prefill 250000000+250000000 decode 500000000+500000000 ");
+  REQUIRE(read.trace.handoffs.size() == 1);
+  CHECK(read.trace.handoffs[0].request == 0);
+  CHECK(read.trace.handoffs[0].enqueue_ns == row.begin_ns);
+  CHECK(read.trace.handoffs[0].take_ns == row.begin_ns + 250'000'000);
+  CHECK(!Lacks(read, "queues"));
+}
+
+TEST_CASE("spans by others say nothing about queues, and Pitot's do", "[otlp]") {
+  const Read others = Parse(Document(Span("00000000000000aa", "GET /", R"("kind":2)")));
+  CHECK(Lacks(others, "queues"));
+
+  const Read own = Parse(Written(pitot::test::SampleTrace()));
+  CHECK(!Lacks(own, "queues"));
+  CHECK(Lacks(own, "losses"));
 }
 
 TEST_CASE("a file of a collector has a document in each line, and may end in one", "[otlp]") {

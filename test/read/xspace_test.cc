@@ -136,6 +136,22 @@ TEST_CASE("an XSpace's kernel has its launch, shape, module and operation", "[xs
   CHECK(read.trace.clock.realtime_ns == 1'700'000'000'000'140'001);
 }
 
+TEST_CASE("an XSpace's whole numbers keep their values, also those beyond 63 bits", "[xspace]") {
+  Plane host("/host:CPU");
+  host.BeginLine(9, "python", 1'700'000'000'000'000'000);
+  host.Event("step", 0, 5'000'000, {{"id", "18446744073709551615"}, {"step_num", "7"}});
+  host.EndLine();
+
+  const Read read = Parse(host.Space());
+
+  REQUIRE(read.trace.events.size() == 1);
+  const auto& types = read.trace.sites[read.trace.events.site[0]].arg_types;
+  CHECK(types == std::vector<pitot::ArgType>{pitot::ArgType::kUint, pitot::ArgType::kInt});
+  REQUIRE(read.trace.arg_values.size() == 2);
+  CHECK(read.trace.arg_values[0] == UINT64_MAX);
+  CHECK(read.trace.arg_values[1] == 7);
+}
+
 TEST_CASE("an XSpace that is cut off keeps what is whole, and one with a damaged event counts it", "[xspace]") {
   Plane host("/host:CPU");
   host.BeginLine(9, "python", 5000);
@@ -208,4 +224,32 @@ TEST_CASE("a request in an XSpace by Pitot has its route, outcome and events", "
   size_t of_requests = 0;
   for (const uint32_t request : read.trace.events.request) of_requests += request != kNone;
   CHECK(of_requests == 4);  // of the slow request
+}
+
+TEST_CASE("a request in an XSpace by Pitot has its stays in queues", "[xspace]") {
+  const auto rows = [](const Trace& trace) {
+    std::vector<std::string> texts;
+    const auto thread = [&](uint32_t row) { return row == kNone ? "-" : std::to_string(trace.threads[row].tid); };
+    for (const auto& row : trace.handoffs)
+      texts.push_back(std::string(trace.strings[row.queue]) + " of " + std::to_string(trace.requests[row.request].id) +
+                      " " + std::to_string(row.enqueue_ns) + " to " + std::to_string(row.take_ns) + " by " +
+                      (row.batch == kNone ? "-" : std::to_string(trace.batches[row.batch].id)) + " from thread " +
+                      thread(row.from_thread) + " to " + thread(row.to_thread));
+    return texts;
+  };
+  for (const Trace& trace : {incident::MakeTrace(), incident::MakeGpuTrace(), pitot::test::SampleTrace()}) {
+    const Read read = Parse(Written(trace));
+    CHECK(rows(read.trace) == rows(trace));
+  }
+  CHECK(!rows(incident::MakeTrace()).empty());
+}
+
+TEST_CASE("a request whose begin is not known is still one after an XSpace", "[xspace]") {
+  Trace trace = incident::MakeTrace();
+  trace.requests[0].begin_known = false;
+
+  const Read read = Parse(Written(trace));
+
+  CHECK(!read.trace.requests[0].begin_known);
+  CHECK(read.trace.requests[1].begin_known);
 }

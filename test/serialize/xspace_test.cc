@@ -70,7 +70,8 @@ TEST_CASE("an XSpace has a plane for the host and one for each GPU, with a line 
   for (const XPlane& plane : space.planes()) {
     for (const XLine& line : plane.lines()) lines.push_back(line.name());
   }
-  CHECK(lines == std::vector<std::string>{"http 0", "executor", "requests", "requests", "Stream #7", "Stream #14"});
+  CHECK(lines ==
+        std::vector<std::string>{"http 0", "executor", "requests", "requests", "queues", "Stream #7", "Stream #14"});
   CHECK(space.hostnames(0) == "gpu-\xc3\xa9t\xc3\xa9");
 }
 
@@ -112,7 +113,8 @@ TEST_CASE("every event of a random trace is in its XSpace", "[xspace]") {
   for (uint32_t seed = 0; seed < 30; ++seed) {
     INFO("seed " << seed);
     const Trace trace = RandomTrace(seed, 20 + 10 * seed);
-    size_t expected = trace.batches.size() + trace.requests.size() + trace.calls.size(), found = 0;
+    size_t expected = trace.batches.size() + trace.requests.size() + trace.handoffs.size() + trace.calls.size();
+    size_t found = 0;
     for (uint32_t event = 0; event < trace.events.size(); ++event)
       expected += model::IsScope(trace.sites[trace.events.site[event]].kind);
     for (const model::GpuKind kind : trace.gpu.kind) expected += kind != model::GpuKind::kSpan;
