@@ -214,7 +214,8 @@ class EventLoops(WithRecorder):
             looker.join()
 
         asyncio.run(handler())
-        self.assertRegex(self.trace(), f"handler \\({FILE}:[0-9]+\\), at [^\n]*, from {FILE}:[0-9]+ ".encode())
+        # On a busy machine the recorder's own watch may have seen the handler before it called `look`.
+        self.assertRegex(self.trace(), f"handler \\({FILE}:[0-9]+\\), at (?:[^\n]*, from )?{FILE}:[0-9]+ ".encode())
 
     def test_without_the_interpreters_lock_no_line_of_a_step_is_looked_for(self):
         with unittest.mock.patch.object(_loops, "_threads", {threading.get_ident()}), without_lock(), \
@@ -671,6 +672,7 @@ class Interpreter(WithRecorder):
 
     def test_the_watch_runs_no_python_and_makes_no_container_while_nothing_happens(self):
         watch = self.quiet_watch()
+        watch._struct.looks_for &= ~(_library.WATCH_LOCK | _library.WATCH_STOP)  # on a busy machine it waits for the lock
         self.assertTrue(watch._threads.by_tid)
         with unittest.mock.patch.object(sys, "_current_frames", side_effect=AssertionError("frames are read")), \
                 unittest.mock.patch.object(watch._threads, "list", side_effect=AssertionError("threads are listed")):
