@@ -75,7 +75,7 @@ class Forms(unittest.TestCase):
     def test_a_subinterpreter_uses_ctypes(self):
         code = ("try:\n import _xxsubinterpreters as it\nexcept ImportError:\n import _interpreters as it\n"
                 "import pitot; print(pitot.is_native, flush=True)\n"
-                "where = it.create(*(['legacy'] if it.__name__ == '_interpreters' else []))\n"
+                "where = it.create('legacy') if it.__name__ == '_interpreters' else it.create(isolated=False)\n"
                 "failed = it.run_string(where, 'import pitot; print(pitot.is_native, flush=True)')\n"
                 "print(failed or '', flush=True); it.destroy(where); pitot.Request('/x').finish()")
         self.assertEqual(run_python(code, PITOT_CALLS="").split(), ["True", "False"])

@@ -8,11 +8,7 @@ Library g_pitot;
 
 PyTypeObject* AddType(PyObject* module, PyType_Spec* spec, vectorcallfunc call) {
   PyTypeObject* type = (PyTypeObject*)PyType_FromModuleAndSpec(module, spec, NULL);
-#ifndef Py_LIMITED_API
   if (type != NULL) type->tp_vectorcall = call;
-#else
-  (void)call;
-#endif
   const char* const dot = strrchr(spec->name, '.');
   if (type != NULL && PyModule_AddObjectRef(module, dot + 1, (PyObject*)type) != 0) Py_CLEAR(type);
   return type;

