@@ -49,7 +49,8 @@ static int Execute(PyObject* module) {
                     "pitot._native is for the main interpreter; others call the library through ctypes");
     return -1;
   }
-  const bool is_good = Bind() && AddScopes(module) && AddRequests(module) && AddBatches(module) &&
+  const bool is_good = Bind() && AddContexts(module) && AddScopes(module) && AddRequests(module) &&
+                       AddBatches(module) && PyModule_AddFunctions(module, kContextFunctions) == 0 &&
                        PyModule_AddFunctions(module, kScopeFunctions) == 0 &&
                        PyModule_AddFunctions(module, kRequestFunctions) == 0;
   return is_good ? 0 : -1;

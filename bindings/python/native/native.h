@@ -26,7 +26,7 @@
   X(request_write_traceparent) X(request_set_id) X(request_set_label) X(request_set_size) X(request_set_deadline) \
   X(request_stage) X(request_emit) X(request_is_late) X(request_token) X(request_enqueue) \
   X(batch_begin_unit) X(batch_id) X(batch_join) X(batch_join_work) X(batch_join_many) X(batch_leave) X(batch_close) \
-  X(batch_submitted) X(batch_finish)
+  X(batch_submitted) X(batch_finish) X(step_begin) X(step_end)
 // clang-format on
 
 typedef struct Library {
@@ -95,7 +95,8 @@ void EmitAll(const Members* members, const Numbers* counts);  // none given: 1 e
 
 // ---- Types. ----
 
-extern PyTypeObject *g_token_type, *g_request_type, *g_batch_type, *g_scope_type, *g_wait_type, *g_adopt_type;
+extern PyTypeObject *g_current_type, *g_token_type, *g_request_type, *g_batch_type, *g_scope_type, *g_wait_type,
+    *g_adopt_type;
 
 typedef struct TokenObject {
   PyObject base;
@@ -112,17 +113,21 @@ typedef struct RequestObject {
 PyObject* MakeToken(pitot_token token);
 bool FinishRequest(RequestObject* self, int32_t outcome, const char* reason);
 
-// Makes a request part of its task's context (_loops.py); NULL while no event loop is followed.
+// Makes a request part of its task's context (_loops.py), as a Current; NULL while no event loop is followed.
 extern PyObject* g_enter;
+// Ends a request in all contexts. In the calling task `outer` is current again; NULL: nothing changes there.
+bool LeaveContext(PyObject* current, PyObject* outer);
+void ForgetContext(PyObject* current);  // the request was abandoned, on any thread
 
 // Each adds its types or functions to the module.
+bool AddContexts(PyObject* module);
 bool AddScopes(PyObject* module);
 bool AddRequests(PyObject* module);
 bool AddBatches(PyObject* module);
 // Makes a type. `call` makes an object without a tuple of arguments: half the time of a limited API's way.
 PyTypeObject* AddType(PyObject* module, PyType_Spec* spec, vectorcallfunc call);
 
-extern PyMethodDef kScopeFunctions[], kRequestFunctions[];
+extern PyMethodDef kContextFunctions[], kScopeFunctions[], kRequestFunctions[];
 
 #define PITOT_FAST(name, function, text) \
   { name, (PyCFunction)(void (*)(void))function, METH_FASTCALL | METH_KEYWORDS, text }

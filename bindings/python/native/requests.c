@@ -247,9 +247,14 @@ static bool TakeRequest(RequestObject* self, pitot_request* handle, PyObject* pa
   if (g_enter == NULL) return true;
   PyObject* id = PyLong_FromUnsignedLongLong(self->id);
   if (id == NULL) return false;
-  self->context = PyObject_CallFunctionObjArgs(g_enter, id, NULL);
+  PyObject* context = PyObject_CallOneArg(g_enter, id);
   Py_DECREF(id);
-  return self->context != NULL;
+  if (context != NULL && !Py_IS_TYPE(context, g_current_type)) {
+    PyErr_Format(PyExc_TypeError, "%R is not a Current", context);
+    Py_CLEAR(context);
+  }
+  self->context = context;
+  return context != NULL;
 }
 
 static bool BeginRequest(RequestObject* self, PyObject** given) {
@@ -294,11 +299,7 @@ static void Abandon(RequestObject* self) {
     pitot_request* const handle = self->handle;
     self->handle = NULL;
     g_pitot.request_finish_reason(handle, kAbandoned, NULL);
-    if (self->context != NULL) {
-      PyObject* zero = PyLong_FromLong(0);
-      if (zero == NULL || PyObject_SetAttrString(self->context, "value", zero) != 0) PyErr_Clear();
-      Py_XDECREF(zero);
-    }
+    if (self->context != NULL) ForgetContext(self->context);
     PyErr_Restore(type, value, trace);
   }
   Py_CLEAR(self->context);
@@ -323,11 +324,9 @@ bool FinishRequest(RequestObject* self, int32_t outcome, const char* reason) {
   self->handle = NULL;
   self->context = NULL;
   if (handle != NULL) g_pitot.request_finish_reason(handle, outcome, reason);
-  if (context == NULL) return true;
-  PyObject* left = PyObject_CallMethod(context, "leave", "O", self->parent != NULL ? self->parent : Py_None);
-  Py_DECREF(context);
-  Py_XDECREF(left);
-  return left != NULL;
+  const bool is_good = context == NULL || LeaveContext(context, self->parent);
+  Py_XDECREF(context);
+  return is_good;
 }
 
 PITOT_METHOD(RequestFromToken) {
