@@ -7,6 +7,7 @@ PyObject* g_invalid_argument;
 
 // ---- Parameters. ----
 
+// Whether a required parameter was not given.
 static bool Missing(const Signature* signature, PyObject** out) {
   for (int i = 0; i < signature->required; ++i) {
     if (out[i] != NULL) continue;
@@ -23,6 +24,7 @@ static bool TooMany(const Signature* signature, Py_ssize_t count) {
   return true;
 }
 
+// Puts an argument given by name.
 static bool Put(const Signature* signature, PyObject* name, PyObject* value, PyObject** out) {
   for (int i = 0; i < signature->count; ++i) {
     if (PyUnicode_CompareWithASCIIString(name, signature->names[i]) != 0) continue;
@@ -136,6 +138,7 @@ bool TokenOf(PyObject* value, pitot_token* out) {
 
 // ---- Many values. ----
 
+// Room for `count` elements: `few`, or memory of its own.
 static bool Allocate(Py_ssize_t count, size_t size, void* few, void** out) {
   *out = count <= kFewMembers ? few : PyMem_Malloc((size_t)count * size);
   if (*out == NULL) PyErr_NoMemory();
@@ -154,6 +157,7 @@ static PyObject* FixedOf(const char* name, PyObject* value) {
 
 static inline bool IsSequence(PyObject* value) { return PyTuple_CheckExact(value) || PyList_CheckExact(value); }
 
+// Opens a buffer, which the caller releases. Lists and tuples have none.
 static bool IsBuffer(PyObject* value, Py_buffer* view) {
   if (IsSequence(value) || !PyObject_CheckBuffer(value)) return false;
   if (PyObject_GetBuffer(value, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) == 0) return true;

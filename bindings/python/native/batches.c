@@ -19,6 +19,7 @@ static void FinishBatch(BatchObject* self) {
   if (handle != NULL) g_pitot.batch_finish(handle);
 }
 
+// Takes a batch that was begun; NULL: inert.
 static void TakeBatch(BatchObject* self, pitot_batch* handle) {
   self->handle = handle;
   self->id = handle != NULL ? g_pitot.batch_id(handle) : 0;

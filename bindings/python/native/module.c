@@ -22,6 +22,7 @@ static PyObject* OfLibrary(const char* name) {
   return value;
 }
 
+// Finds the library's functions. The handle of ctypes is that of dlopen.
 static bool Bind(void) {
   PyObject* library = OfLibrary("_quick");
   PyObject* number = library != NULL ? PyObject_GetAttrString(library, "_handle") : NULL;

@@ -273,6 +273,7 @@ static bool BeginRequest(RequestObject* self, PyObject** given) {
   return is_good;
 }
 
+// An inert request.
 static RequestObject* NewRequest(PyTypeObject* type) {
   RequestObject* self = PyObject_New(RequestObject, type);
   if (self == NULL) return NULL;
@@ -318,6 +319,7 @@ static void RequestDealloc(PyObject* self) {
   FreeObject(self);
 }
 
+// The members are cleared first: a predicate in Python may use the request.
 bool FinishRequest(RequestObject* self, int32_t outcome, const char* reason) {
   pitot_request* const handle = self->handle;
   PyObject* const context = self->context;

@@ -151,6 +151,7 @@ typedef struct WaitObject {
   pitot_wait wait;
 } WaitObject;
 
+// An Owner, or any pair of numbers.
 static bool OwnerOf(PyObject* value, pitot_owner* out) {
   *out = (pitot_owner){0, 0};
   if (value == NULL) return true;
