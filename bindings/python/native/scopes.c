@@ -3,18 +3,20 @@
 // Scopes, moments, values and waits of the calling thread.
 #include "native.h"
 
+#include <structmember.h>  // after Python.h
+
 PyTypeObject *g_scope_type, *g_wait_type;
 
 // The result of `scope`. Its only state is its name, so one object serves all threads and nests in itself.
 typedef struct ScopeObject {
   PyObject base;
+  vectorcallfunc begin;
   pitot_name name;
-  PyObject* begin;  // __enter__, bound to the name
 } ScopeObject;
 
 // Scopes by name; instants, counters and waits find their names here, too.
 static PyObject* g_scopes;
-static PyMethodDef kBegin;
+static PyObject* Begin(PyObject* self, PyObject* const* args, size_t count, PyObject* keywords);
 
 // As many as the library's own table holds: further names cost a call each.
 enum { kMostNames = 16384 };
@@ -22,11 +24,8 @@ enum { kMostNames = 16384 };
 static ScopeObject* MakeScope(pitot_name name) {
   ScopeObject* self = PyObject_New(ScopeObject, g_scope_type);
   if (self == NULL) return NULL;
-  PyObject* number = PyLong_FromUnsignedLong(name);
+  self->begin = Begin;
   self->name = name;
-  self->begin = number != NULL ? PyCFunction_New(&kBegin, number) : NULL;
-  Py_XDECREF(number);
-  if (self->begin == NULL) Py_CLEAR(self);
   return self;
 }
 
@@ -107,9 +106,11 @@ PyMethodDef kScopeFunctions[] = {
 
 // ---- Scope. ----
 
-static PyObject* Begin(PyObject* name, PyObject* unused) {
-  (void)unused;
-  g_pitot.scope_begin((pitot_name)PyLong_AsUnsignedLong(name));
+// `with` binds both methods for each block, which costs more than the calls. So __exit__ is a function without a self,
+// and the scope is its own __enter__: called, it begins.
+static PyObject* Begin(PyObject* self, PyObject* const* args, size_t count, PyObject* keywords) {
+  (void)args, (void)count, (void)keywords;
+  g_pitot.scope_begin(((ScopeObject*)self)->name);
   Py_RETURN_NONE;
 }
 static PyObject* End(PyObject* self, PyObject* const* args, Py_ssize_t count) {
@@ -117,29 +118,23 @@ static PyObject* End(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   g_pitot.scope_end();
   Py_RETURN_NONE;
 }
-static PyMethodDef kBegin = PITOT_NONE("__enter__", Begin, NULL);
 static PyMethodDef kEnd = {"__exit__", (PyCFunction)(void (*)(void))End, METH_FASTCALL, NULL};
 
 static PyObject* ScopeEnter(PyObject* self, void* unused) {
   (void)unused;
-  PyObject* const begin = ((ScopeObject*)self)->begin;
-  Py_INCREF(begin);
-  return begin;
+  Py_INCREF(self);
+  return self;
 }
 
-static void ScopeDealloc(PyObject* self) {
-  Py_XDECREF(((ScopeObject*)self)->begin);
-  FreeObject(self);
-}
-
-// `with` binds both methods for each block, which costs more than the calls. So the scope keeps its bound __enter__,
-// and
-// __exit__ is a function without a self.
+static PyMemberDef kScopeMembers[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(ScopeObject, begin), READONLY, NULL}, {0}};
 static PyGetSetDef kScopeProperties[] = {{"__enter__", ScopeEnter, NULL, NULL, NULL}, {0}};
-static PyType_Slot kScopeSlots[] = {
-    {Py_tp_doc, "The result of `scope`."}, {Py_tp_dealloc, ScopeDealloc}, {Py_tp_getset, kScopeProperties}, {0, NULL}};
+static PyType_Slot kScopeSlots[] = {{Py_tp_doc, "The result of `scope`."}, {Py_tp_dealloc, FreeObject},
+                                    {Py_tp_call, PyVectorcall_Call},       {Py_tp_members, kScopeMembers},
+                                    {Py_tp_getset, kScopeProperties},      {0, NULL}};
 static PyType_Spec kScopeSpec = {"pitot.Scope", sizeof(ScopeObject), 0,
-                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, kScopeSlots};
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                 kScopeSlots};
 
 // ---- Wait. ----
 
