@@ -5,6 +5,7 @@
 Environment: PITOT_LIBRARY, PITOT_PACKAGE (the package's folder; unset: the sources), PITOT_CALLS ("native" or "ctypes").
 """
 
+import contextlib
 import faulthandler
 import gc
 import inspect
@@ -91,7 +92,7 @@ class Recorded(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.recorder = pitot.start(folder.name, interpreter_lock=False, stacks=False)
+        self.recorder = pitot.start(folder.name, collections=False, interpreter_lock=False, stacks=False)
         self.addCleanup(self.recorder.stop)
 
     def test_a_step_records_what_its_parts_record(self):
@@ -140,6 +141,29 @@ class Recorded(unittest.TestCase):
         self.assertIs(type(step), Step)
         step.end_step(finished=(job, after))
         self.assertEqual(self.recorder.stats().requests_finished, 3)
+
+    def test_blocks_are_context_managers_for_everyone(self):
+        before = self.recorder.stats()
+        with contextlib.ExitStack() as stack:
+            request = stack.enter_context(pitot.Request("/x"))
+            self.assertIs(type(stack.enter_context(pitot.Batch("slots"))), pitot.Batch)
+            self.assertIsNone(stack.enter_context(pitot.scope("work")))
+            self.assertIs(type(stack.enter_context(pitot.Wait(pitot.WaitKind.IO, "disk"))), pitot.Wait)
+            self.assertIsNone(stack.enter_context(request.token.adopt()))
+            self.assertEqual(pitot.this_owner().request, request.id)
+        stats = self.recorder.stats()
+        self.assertEqual((stats.requests_finished, stats.scopes_misnested), (1, 0))
+        scope = pitot.scope("work")
+        scope.__enter__()
+        self.assertIsNone(scope.__exit__(None, None, None))
+        with self.assertRaises(ZeroDivisionError), scope, pitot.Wait(pitot.WaitKind.IO, "disk") as wait:
+            self.assertIsNone(wait.set_owner(pitot.Owner(1, 2)))
+            raise ZeroDivisionError
+        for block in (scope, pitot.Wait(pitot.WaitKind.IO, "disk"), request.token.adopt()):
+            with self.assertRaises(TypeError):
+                type(block).__enter__()
+        self.assertEqual(self.recorder.stats().scopes_misnested, 0)
+        self.assertGreater(self.recorder.stats().events_recorded, before.events_recorded)
 
     @unittest.skipUnless(IS_NATIVE, "the other form leaks it")
     def test_a_second_init_abandons_the_first_request(self):

@@ -3,8 +3,6 @@
 // Requests as a part of contexts (contextvars), and steps of event loops (_loops.py).
 #include "native.h"
 
-#include <structmember.h>  // after Python.h
-
 PyTypeObject* g_current_type;
 
 // A request as a part of contexts. Tasks keep their context when the request is over.

@@ -10,8 +10,10 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+
 #include <stdbool.h>
 #include <stdint.h>
+#include <structmember.h>  // after Python.h
 
 #include "pitot/c.h"
 
@@ -126,6 +128,19 @@ bool AddRequests(PyObject* module);
 bool AddBatches(PyObject* module);
 // Makes a type. `call` makes an object without a tuple of arguments: half the time of a limited API's way.
 PyTypeObject* AddType(PyObject* module, PyType_Spec* spec, vectorcallfunc call);
+
+// A type for `with` alone: a scope, a wait, an adoption. `with` binds __enter__ and __exit__ for each block, and these
+// two objects cost more than the calls. So here both bind to the block itself: called without arguments it begins, and
+// with those of __exit__ it ends. Objects of the type begin with a Block.
+typedef struct Block {
+  PyObject base;
+  vectorcallfunc call;
+} Block;
+PyTypeObject* AddBlock(PyObject* module, PyType_Spec* spec, vectorcallfunc make);
+#define PITOT_BLOCK_SLOTS \
+  {Py_tp_call, PyVectorcall_Call}, { Py_tp_members, kBlockMembers }
+extern PyMemberDef kBlockMembers[];
+enum { kBlockFlags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION };
 
 extern PyMethodDef kContextFunctions[], kScopeFunctions[], kRequestFunctions[];
 

@@ -171,39 +171,36 @@ PITOT_METHOD(TokenSetSize) {
 // ---- Adopt. ----
 
 typedef struct AdoptObject {
-  PyObject base;
+  Block block;
   pitot_token token;
   pitot_adopt adopt;
 } AdoptObject;
+
+static PyObject* CallAdopt(PyObject* object, PyObject* const* args, size_t count, PyObject* keywords) {
+  AdoptObject* self = (AdoptObject*)object;
+  (void)args, (void)keywords;
+  if (PyVectorcall_NARGS(count) == 0) {
+    g_pitot.adopt_begin(&self->adopt, &self->token);
+  } else {
+    g_pitot.adopt_end(&self->adopt);
+  }
+  Py_RETURN_NONE;
+}
 
 static PyObject* TokenAdopt(PyObject* self, PyObject* unused) {
   AdoptObject* adopt = PyObject_New(AdoptObject, g_adopt_type);
   (void)unused;
   if (adopt == NULL) return NULL;
+  adopt->block.call = CallAdopt;
   adopt->token = AsToken(self)->token;
   adopt->adopt = (pitot_adopt){{0}};
   return (PyObject*)adopt;
 }
-static PyObject* AdoptEnter(PyObject* object, PyObject* unused) {
-  AdoptObject* self = (AdoptObject*)object;
-  (void)unused;
-  g_pitot.adopt_begin(&self->adopt, &self->token);
-  Py_RETURN_NONE;
-}
-PITOT_METHOD(AdoptExit) {
-  (void)args, (void)count, (void)keywords;
-  g_pitot.adopt_end(&((AdoptObject*)self)->adopt);
-  Py_RETURN_NONE;
-}
-
-static PyMethodDef kAdoptMethods[] = {
-    PITOT_NONE("__enter__", AdoptEnter, NULL), PITOT_FAST("__exit__", AdoptExit, NULL), {0}};
 static PyType_Slot kAdoptSlots[] = {{Py_tp_doc, "The result of `Token.adopt`: a context manager."},
                                     {Py_tp_dealloc, FreeObject},
-                                    {Py_tp_methods, kAdoptMethods},
+                                    PITOT_BLOCK_SLOTS,
                                     {0, NULL}};
-static PyType_Spec kAdoptSpec = {"pitot.Adopt", sizeof(AdoptObject), 0,
-                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, kAdoptSlots};
+static PyType_Spec kAdoptSpec = {"pitot.Adopt", sizeof(AdoptObject), 0, kBlockFlags, kAdoptSlots};
 
 static PyMethodDef kTokenMethods[] = {
     PITOT_FAST("stage", TokenStage,
@@ -540,7 +537,7 @@ static PyType_Spec kRequestSpec = {"pitot.Request", sizeof(RequestObject), 0, Py
 
 bool AddRequests(PyObject* module) {
   g_token_type = AddType(module, &kTokenSpec, NULL);
-  g_adopt_type = AddType(module, &kAdoptSpec, NULL);
+  g_adopt_type = AddBlock(module, &kAdoptSpec, NULL);
   g_request_type = AddType(module, &kRequestSpec, RequestCall);
   return g_token_type != NULL && g_adopt_type != NULL && g_request_type != NULL;
 }

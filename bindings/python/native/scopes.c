@@ -3,20 +3,17 @@
 // Scopes, moments, values and waits of the calling thread.
 #include "native.h"
 
-#include <structmember.h>  // after Python.h
-
 PyTypeObject *g_scope_type, *g_wait_type;
 
 // The result of `scope`. Its only state is its name, so one object serves all threads and nests in itself.
 typedef struct ScopeObject {
-  PyObject base;
-  vectorcallfunc begin;
+  Block block;
   pitot_name name;
 } ScopeObject;
 
 // Scopes by name; instants, counters and waits find their names here, too.
 static PyObject* g_scopes;
-static PyObject* Begin(PyObject* self, PyObject* const* args, size_t count, PyObject* keywords);
+static PyObject* CallScope(PyObject* self, PyObject* const* args, size_t count, PyObject* keywords);
 
 // As many as the library's own table holds: further names cost a call each.
 enum { kMostNames = 16384 };
@@ -24,7 +21,7 @@ enum { kMostNames = 16384 };
 static ScopeObject* MakeScope(pitot_name name) {
   ScopeObject* self = PyObject_New(ScopeObject, g_scope_type);
   if (self == NULL) return NULL;
-  self->begin = Begin;
+  self->block.call = CallScope;
   self->name = name;
   return self;
 }
@@ -106,40 +103,24 @@ PyMethodDef kScopeFunctions[] = {
 
 // ---- Scope. ----
 
-// `with` binds both methods for each block, which costs more than the calls. So __exit__ is a function without a self,
-// and the scope is its own __enter__: called, it begins.
-static PyObject* Begin(PyObject* self, PyObject* const* args, size_t count, PyObject* keywords) {
-  (void)args, (void)count, (void)keywords;
-  g_pitot.scope_begin(((ScopeObject*)self)->name);
+static PyObject* CallScope(PyObject* self, PyObject* const* args, size_t count, PyObject* keywords) {
+  (void)args, (void)keywords;
+  if (PyVectorcall_NARGS(count) == 0) {
+    g_pitot.scope_begin(((ScopeObject*)self)->name);
+  } else {
+    g_pitot.scope_end();
+  }
   Py_RETURN_NONE;
 }
-static PyObject* End(PyObject* self, PyObject* const* args, Py_ssize_t count) {
-  (void)self, (void)args, (void)count;
-  g_pitot.scope_end();
-  Py_RETURN_NONE;
-}
-static PyMethodDef kEnd = {"__exit__", (PyCFunction)(void (*)(void))End, METH_FASTCALL, NULL};
 
-static PyObject* ScopeEnter(PyObject* self, void* unused) {
-  (void)unused;
-  Py_INCREF(self);
-  return self;
-}
-
-static PyMemberDef kScopeMembers[] = {
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(ScopeObject, begin), READONLY, NULL}, {0}};
-static PyGetSetDef kScopeProperties[] = {{"__enter__", ScopeEnter, NULL, NULL, NULL}, {0}};
-static PyType_Slot kScopeSlots[] = {{Py_tp_doc, "The result of `scope`."}, {Py_tp_dealloc, FreeObject},
-                                    {Py_tp_call, PyVectorcall_Call},       {Py_tp_members, kScopeMembers},
-                                    {Py_tp_getset, kScopeProperties},      {0, NULL}};
-static PyType_Spec kScopeSpec = {"pitot.Scope", sizeof(ScopeObject), 0,
-                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                                 kScopeSlots};
+static PyType_Slot kScopeSlots[] = {
+    {Py_tp_doc, "The result of `scope`."}, {Py_tp_dealloc, FreeObject}, PITOT_BLOCK_SLOTS, {0, NULL}};
+static PyType_Spec kScopeSpec = {"pitot.Scope", sizeof(ScopeObject), 0, kBlockFlags, kScopeSlots};
 
 // ---- Wait. ----
 
 typedef struct WaitObject {
-  PyObject base;
+  Block block;
   int32_t kind;
   pitot_name resource;
   pitot_owner owner;
@@ -160,26 +141,31 @@ static bool OwnerOf(PyObject* value, pitot_owner* out) {
   return is_good;
 }
 
-static const Signature kWaitSignature = {"Wait", 3, 2, 3, {"kind", "resource", "owner"}};
-
-static bool FillWait(WaitObject* self, PyObject** given) {
-  self->wait = (pitot_wait){{0}};
-  return ConstantOf("kind", given[0], &self->kind) && NameOf("resource", given[1], &self->resource) &&
-         OwnerOf(given[2], &self->owner);
+static PyObject* CallWait(PyObject* object, PyObject* const* args, size_t count, PyObject* keywords) {
+  WaitObject* self = (WaitObject*)object;
+  (void)args, (void)keywords;
+  if (PyVectorcall_NARGS(count) != 0) {
+    g_pitot.wait_end(&self->wait);
+    Py_RETURN_NONE;
+  }
+  g_pitot.wait_begin(&self->wait, self->kind, self->resource, self->owner);
+  Py_INCREF(object);
+  return object;
 }
 
-static int WaitInit(PyObject* self, PyObject* args, PyObject* keywords) {
+static PyObject* MakeWait(PyObject* type, PyObject* const* args, size_t count, PyObject* keywords) {
+  static const Signature kSignature = {"Wait", 3, 2, 3, {"kind", "resource", "owner"}};
   PyObject* given[3];
-  return TakeTuple(&kWaitSignature, args, keywords, given) && FillWait((WaitObject*)self, given) ? 0 : -1;
-}
-
-static PyObject* WaitCall(PyObject* type, PyObject* const* args, size_t count, PyObject* keywords) {
-  PyObject* given[3];
-  if (!Take(&kWaitSignature, args, PyVectorcall_NARGS(count), keywords, given)) return NULL;
+  if (!Take(&kSignature, args, PyVectorcall_NARGS(count), keywords, given)) return NULL;
   WaitObject* self = PyObject_New(WaitObject, (PyTypeObject*)type);
-  if (self == NULL || FillWait(self, given)) return (PyObject*)self;
-  Py_DECREF(self);
-  return NULL;
+  if (self == NULL) return NULL;
+  self->block.call = CallWait;
+  self->wait = (pitot_wait){{0}};
+  if (!ConstantOf("kind", given[0], &self->kind) || !NameOf("resource", given[1], &self->resource) ||
+      !OwnerOf(given[2], &self->owner)) {
+    Py_CLEAR(self);
+  }
+  return (PyObject*)self;
 }
 
 static PyObject* WaitSetOwner(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
@@ -191,41 +177,20 @@ static PyObject* WaitSetOwner(PyObject* self, PyObject* const* args, Py_ssize_t 
   Py_RETURN_NONE;
 }
 
-static PyObject* WaitEnter(PyObject* object, PyObject* unused) {
-  WaitObject* self = (WaitObject*)object;
-  (void)unused;
-  g_pitot.wait_begin(&self->wait, self->kind, self->resource, self->owner);
-  Py_INCREF(object);
-  return object;
-}
-
-static PyObject* WaitExit(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
-  (void)args, (void)count, (void)keywords;
-  g_pitot.wait_end(&((WaitObject*)self)->wait);
-  Py_RETURN_NONE;
-}
-
 static PyMethodDef kWaitMethods[] = {
     PITOT_FAST("set_owner", WaitSetOwner,
                "set_owner($self, owner)\n--\n\nSets the owner, if it is known only after the wait began."),
-    PITOT_NONE("__enter__", WaitEnter, NULL),
-    PITOT_FAST("__exit__", WaitExit, NULL),
     {0}};
 static PyType_Slot kWaitSlots[] = {{Py_tp_doc, "Wait(kind, resource, owner=(0, 0))\n--\n\nRecords a block as a wait."},
-                                   {Py_tp_init, WaitInit},
                                    {Py_tp_dealloc, FreeObject},
                                    {Py_tp_methods, kWaitMethods},
+                                   PITOT_BLOCK_SLOTS,
                                    {0, NULL}};
-static PyType_Spec kWaitSpec = {"pitot.Wait", sizeof(WaitObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-                                kWaitSlots};
+static PyType_Spec kWaitSpec = {"pitot.Wait", sizeof(WaitObject), 0, kBlockFlags, kWaitSlots};
 
 bool AddScopes(PyObject* module) {
   g_scopes = PyDict_New();
-  g_scope_type = AddType(module, &kScopeSpec, NULL);
-  g_wait_type = AddType(module, &kWaitSpec, WaitCall);
-  PyObject* end = PyCFunction_New(&kEnd, NULL);
-  const bool is_good = g_scopes != NULL && g_scope_type != NULL && g_wait_type != NULL && end != NULL &&
-                       PyObject_SetAttrString((PyObject*)g_scope_type, "__exit__", end) == 0;
-  Py_XDECREF(end);
-  return is_good;
+  g_scope_type = AddBlock(module, &kScopeSpec, NULL);
+  g_wait_type = AddBlock(module, &kWaitSpec, MakeWait);
+  return g_scopes != NULL && g_scope_type != NULL && g_wait_type != NULL;
 }
