@@ -3,7 +3,7 @@
 
 PyMemberDef kBlockMembers[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Block, call), READONLY, NULL}, {0}};
 
-// __enter__ and __exit__ of blocks. Of the type, as contextlib.ExitStack takes them, they are functions of a block.
+// __enter__ and __exit__ of blocks. contextlib.ExitStack takes them from the type: then they are functions of a block.
 typedef struct Method {
   PyObject base;
   vectorcallfunc call;
