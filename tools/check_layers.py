@@ -16,7 +16,7 @@ import sys
 
 # Headers that every layer may include: C++'s headers (without a dot), and these of C and the system.
 C_HEADERS = set("""assert ctype cpuid cxxabi dirent dlfcn elf endian errno execinfo fcntl fenv float ftw getopt inttypes limits link
-locale malloc math poll pthread pwd sched semaphore setjmp signal spawn stdalign stdarg stddef stdint stdio stdlib string strings
+locale malloc math poll pthread pwd sched semaphore setjmp signal spawn stdalign stdarg stdbool stddef stdint stdio stdlib string strings
 termios time ucontext unistd unwind x86intrin immintrin arm_acle nmmintrin""".split())
 SYSTEM_FOLDERS = ("sys/", "linux/", "asm/", "netinet/", "arpa/", "bits/")
 ROOM = re.compile(r"^namespace pitot::(\w+)")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evidence of the interpreter in the Python package: collections, its lock, event loops, stacks and names of threads.
 
-Environment: PITOT_LIBRARY
+Environment: PITOT_LIBRARY, PITOT_PACKAGE (the package's folder; unset: the sources), PITOT_CALLS
 """
 
 import asyncio
@@ -24,7 +24,7 @@ import unittest
 import unittest.mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PACKAGE = os.path.join(os.path.dirname(os.path.dirname(HERE)), "bindings", "python")
+PACKAGE = os.environ.get("PITOT_PACKAGE", os.path.join(os.path.dirname(os.path.dirname(HERE)), "bindings", "python"))
 sys.path.insert(0, PACKAGE)
 
 import pitot  # noqa: E402
@@ -344,8 +344,8 @@ class LoopsWithHandlesOfTheirOwn(unittest.TestCase):
 
         self.loop_type, self.steps = Loop, []
         for patch in (unittest.mock.patch.dict(sys.modules, {"uvloop": types.SimpleNamespace(Loop=Loop)}),
-                      unittest.mock.patch.object(_loops.lib, "step_begin", lambda of: self.steps.append(of.value)),
-                      unittest.mock.patch.object(_loops.lib, "step_end", lambda: self.steps.append("end"))):
+                      unittest.mock.patch.object(_loops, "step_begin", lambda of: self.steps.append(of.value)),
+                      unittest.mock.patch.object(_loops, "step_end", lambda: self.steps.append("end"))):
             patch.start()
             self.addCleanup(patch.stop)
         self.loops = _loops.Loops()
@@ -735,9 +735,9 @@ class Interpreter(WithRecorder):
         thread.join()
         look()  # the system may still know the thread for a moment
 
-        _library.step_begin(_loops.Current(0))
+        _loops.step_begin(_loops.Current(0))
         self.wait_until(lambda: look() & _library.WATCH_STEP, "a step is told of once it has run for 5 ms")
-        _library.step_end()
+        _loops.step_end()
         self.assertFalse(look() & _library.WATCH_STEP)
 
         begun, go_on = threading.Event(), threading.Event()

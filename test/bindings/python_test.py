@@ -3,7 +3,8 @@
 """The Python package.
 
 Environment: PITOT_LIBRARY, PITOT_FAKE_LIBRARY (of another ABI), PITOT_FAKE_CUPTI, PITOT_FAKE_NVML, PITOT_FAKE_EMITTER,
-PITOT_FAKE_RANGE (a CUPTI), PITOT_FAKE_DRIVER and PITOT_PROFILED_SERVER (with kernels), PITOT_PROGRAM (unset: dumps are not read)
+PITOT_FAKE_RANGE (a CUPTI), PITOT_FAKE_DRIVER and PITOT_PROFILED_SERVER (with kernels), PITOT_PROGRAM (unset: dumps are not read),
+PITOT_PACKAGE (the package's folder; unset: the sources), PITOT_CALLS
 """
 
 import ast
@@ -28,7 +29,8 @@ from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-PACKAGE = os.path.join(ROOT, "bindings", "python")
+SOURCES = os.path.join(ROOT, "bindings", "python")
+PACKAGE = os.environ.get("PITOT_PACKAGE", SOURCES)
 sys.path.insert(0, PACKAGE)
 
 import incident  # noqa: E402
@@ -315,83 +317,6 @@ class Requests(WithFolder):
         request.finish()
         stats = recorder.stats()
         self.assertEqual((stats.requests_open, stats.requests_finished, stats.requests_abandoned), (0, 1, 0))
-
-    def test_an_arguments_conversion_may_finish_the_request(self):
-        self.start()
-
-        class Text(str):
-            def encode(self, *arguments):
-                end()
-                return str.encode(self, *arguments)
-
-        class Number:
-            def __index__(self):
-                end()
-                return 1
-
-            def __float__(self):
-                end()
-                return 1.0
-
-        class Joining:
-            @property
-            def _token(self):
-                end()
-                return token._token
-
-        token = pitot.Token()
-        text, number = Text("x"), Number()
-        for function, use in (("request_stage", lambda: it.stage(text)),
-                              ("request_enqueue", lambda: it.enqueue(text)),
-                              ("request_emit", lambda: it.emit(number)),
-                              ("request_set_label", lambda: it.set_label("x", text)),
-                              ("request_set_size", lambda: it.set_size(text, 1)),
-                              ("request_set_size", lambda: it.set_size("x", number)),
-                              ("request_set_deadline", lambda: it.set_deadline(number)),
-                              ("request_begin_child", lambda: it.child(text)),
-                              ("batch_close", lambda: it.close(number)),
-                              ("batch_join", lambda: it.join(Joining())),
-                              ("batch_join_work", lambda: it.join(token, number)),
-                              ("batch_join_many", lambda: it.join_many([Joining()], [number])),
-                              ("batch_leave", lambda: it.leave(Joining()))):
-            with self.subTest(function):
-                it = pitot.Batch("x") if function.startswith("batch") else pitot.Request("/x")
-                end = it.finish
-                inert = 0 if function == "request_begin_child" else lib.TokenStruct()
-                with mock.patch.object(lib, function, return_value=inert) as call:
-                    use()
-                self.assertIsNone(call.call_args[0][0])  # and not the freed handle
-
-        it = pitot.Request("/x")
-        end = it.finish
-        with mock.patch.object(pitot.Request, "_finish") as call:
-            end = mock.Mock(side_effect=lambda: pitot.Request.finish(it, 2))
-            it.finish(number)
-        self.assertEqual([each[0][1] for each in call.call_args_list], [2, 1])
-        self.assertIsNone(call.call_args[0][0])
-
-    def test_members_bring_work_one_by_one_or_together(self):
-        self.start()
-        tokens = [pitot.Token(), pitot.Token()]
-        with pitot.Batch("slots", "tokens") as batch:
-            with mock.patch.object(lib, "batch_join_work") as one, mock.patch.object(lib, "batch_join") as plain, \
-                    mock.patch.object(lib, "batch_join_many") as many:
-                batch.join(tokens[0], work=2578)
-                batch.join(tokens[0])
-                batch.join_many(tokens, [1, 2.5])
-                batch.join_many(tokens)
-                batch.join_many([])
-                with self.assertRaisesRegex(pitot.InvalidArgument, "works has 1 values; it must have 2"):
-                    batch.join_many(tokens, [1])
-                with self.assertRaisesRegex(pitot.InvalidArgument, "must be a number"):
-                    batch.join_many(tokens, [1, "2"])
-                with self.assertRaisesRegex(pitot.InvalidArgument, "must be a number"):
-                    batch.join(tokens[0], work="1")
-        self.assertEqual(one.call_args[0][2], 2578)
-        self.assertEqual(plain.call_count, 1)
-        self.assertEqual([call[0][3] for call in many.call_args_list], [2, 2, 0])
-        self.assertEqual(list(many.call_args_list[0][0][2]), [1, 2.5])
-        self.assertIsNone(many.call_args_list[1][0][2])
 
     def test_an_argument_that_is_not_a_str_is_refused(self):
         with pitot.Request("/x") as request:
@@ -1121,7 +1046,7 @@ class Library(unittest.TestCase):
 
     def test_the_package_has_the_librarys_version(self):
         self.assertEqual(pitot.__version__, pitot.library_version())
-        with open(os.path.join(PACKAGE, "pyproject.toml"), encoding="utf-8") as file:
+        with open(os.path.join(SOURCES, "pyproject.toml"), encoding="utf-8") as file:
             self.assertIn(f'\nversion = "{pitot.__version__}"\n', file.read())
 
     def test_a_library_that_is_missing_or_of_another_abi_is_named(self):
@@ -1146,7 +1071,7 @@ class Library(unittest.TestCase):
             if run_python(f"import {module}")[0] != 0:
                 self.skipTest(f"{module} is not installed")
         with tempfile.TemporaryDirectory() as folder:
-            sources = shutil.copytree(PACKAGE, os.path.join(folder, "sources"))
+            sources = shutil.copytree(SOURCES, os.path.join(folder, "sources"))
             target = os.path.join(folder, "target")
             done = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index",
                                    "--no-build-isolation", "--disable-pip-version-check", "--target", target, sources],

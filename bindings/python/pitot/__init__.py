@@ -19,18 +19,19 @@ Everything is inert and cheap while no recorder runs. Nothing raises because rec
 (InvalidArgument).
 """
 
+from pitot._calls import Batch, Request, Token, Wait, counter, emit_many, instant, is_native, now, scope, traced
 from pitot._library import InvalidArgument, library_version
 from pitot._profile import KernelProfile, OccupancyLimit, Profile, ProfileMetrics, ProfileReplay, profile_kernels
-from pitot._record import Owner, Wait, WaitKind, counter, cuda_scope, instant, scope, set_thread_name, set_work_stream, this_owner, traced
+from pitot._record import Owner, WaitKind, cuda_scope, set_thread_name, set_work_stream, this_owner
 from pitot._recorder import (Clock, CuptiAttach, Depth, DepthStats, Ends, Health, HealthState, Incident, Overhead, Recorder,
                              RequestView, RunningThreads, Stats, Status, StatusCode, set_counter_interval, start)
-from pitot._request import Batch, BatchClose, Outcome, Request, Token, now
+from pitot._request import BatchClose, Outcome
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Batch", "BatchClose", "Clock", "CuptiAttach", "Depth", "DepthStats", "Ends", "Health", "HealthState", "Incident", "InvalidArgument",
     "KernelProfile", "OccupancyLimit", "Outcome", "Overhead", "Owner", "Profile", "ProfileMetrics", "ProfileReplay", "Recorder", "Request", "RequestView",
-    "RunningThreads", "Stats", "Status", "StatusCode", "Token", "Wait", "WaitKind", "counter", "cuda_scope", "instant", "library_version", "now",
+    "RunningThreads", "Stats", "Status", "StatusCode", "Token", "Wait", "WaitKind", "counter", "cuda_scope", "emit_many", "instant", "is_native", "library_version", "now",
     "profile_kernels", "scope", "set_counter_interval", "set_thread_name", "set_work_stream", "start", "this_owner", "traced",
 ]

@@ -6,7 +6,7 @@ import threading
 from typing import Any, Callable, List
 
 from pitot import _library as lib
-from pitot import _compile, _loops, _request, _stacks, _watch
+from pitot import _calls, _compile, _loops, _stacks, _watch
 
 _log = logging.getLogger("pitot")
 
@@ -31,7 +31,7 @@ def start(owner: Any, collections: bool, interpreter_lock: bool, event_loops: bo
             loops.install()
             install_loops = loops.install
             _stops.append(loops.remove)
-            _request._enter = _loops.enter
+            _calls.set_enter(_loops.enter)
         if compilation:
             compilations = _compile.Compilations()
             compilations.install()
@@ -63,7 +63,7 @@ def stop(owner: Any) -> None:
 
 
 def _stop_locked() -> None:
-    _request._enter = None
+    _calls.set_enter(None)
     while _stops:
         _stops.pop()()
 

@@ -7,9 +7,7 @@ handles of its own, in C. There the functions that make them get a function arou
 """
 
 import contextvars
-import ctypes
 import functools
-import itertools
 import logging
 import sys
 import threading
@@ -17,29 +15,11 @@ from typing import Any, Dict, Optional, Set, Tuple
 
 from pitot import _library as lib
 from pitot import _record, _watch
+from pitot._calls import Current, current as _current, step_begin, step_end, tick as _tick
 
 _log = logging.getLogger("pitot")
 
-_tick = itertools.count(1).__next__  # orders moments of all threads, for less than the price of a clock
-
-
-class Current(ctypes.c_uint64):
-    """A request as a part of contexts: its id, or 0 once it has ended. Tasks keep their context when the request is over."""
-
-    id = 0  # after its end, too
-    ended = 0  # the tick
-
-    def leave(self, outer: "Optional[Current]") -> None:
-        """Ends it in all contexts. In the calling task `outer` is current again."""
-        self.ended = _tick()
-        self.value = 0
-        if outer is not None and _current.get() is self:
-            _current.set(outer)
-
-
 _NONE = Current(0)
-_current: "contextvars.ContextVar[Current]" = contextvars.ContextVar("pitot.request", default=_NONE)
-
 
 _MOST_FRAMES = 64  # of a thread's stack are looked through for the step's
 _run_codes: Set[Any] = set()  # of the functions around Handle._run and callbacks
@@ -111,11 +91,11 @@ class _Step:
     def __call__(self, *args: Any) -> Any:
         callback = self._callback
         began = _tick()
-        lib.step_begin(_current.get())
+        step_begin(_current.get())
         try:
             return callback(*args)
         finally:
-            if lib.step_end():
+            if step_end():
                 _record_step(callback, contextvars.copy_context(), began)
 
 
@@ -200,7 +180,7 @@ class Loops:
         original = handle._run
 
         def run(self: Any, _get: Any = contextvars.Context.get, _current: Any = _current, _none: Any = _NONE,
-                _begin: Any = lib.step_begin, _end: Any = lib.step_end, _tick: Any = _tick) -> None:
+                _begin: Any = step_begin, _end: Any = step_end, _tick: Any = _tick) -> None:
             context = self._context
             callback = self._callback
             began = _tick()

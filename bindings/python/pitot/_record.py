@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scopes, moments, values and waits of the calling thread."""
+"""Scopes, moments, values and waits of the calling thread, through ctypes. `_calls` chooses between these and `_native`."""
 
 import enum
-import functools
-import inspect
 from ctypes import byref
-from typing import Any, Callable, Dict, NamedTuple, Optional, TypeVar, Union, overload
+from typing import Any, Dict, NamedTuple, Optional
 
 from pitot import _library as lib
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # As many as the library's own table holds: further names cost a call each.
 _MOST_NAMES = 16384
@@ -78,33 +74,6 @@ def scope(name: str) -> Scope:
         return made
 
 
-@overload
-def traced(function: _Function) -> _Function: ...
-@overload
-def traced(function: Optional[str] = None) -> Callable[[_Function], _Function]: ...
-def traced(function: Union[Callable[..., Any], str, None] = None) -> Any:
-    """Records each call of a function as a scope: `@pitot.traced`, or `@pitot.traced("name")`. Default: the function's name.
-
-    Raises TypeError for coroutine functions and generators, because they leave their thread's stack.
-    """
-    if function is None or isinstance(function, str):
-        return lambda decorated: _traced(decorated, function)
-    return _traced(function, None)
-
-
-def _traced(function: Any, name: Optional[str]) -> Any:
-    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError(f"{function.__qualname__} can suspend, and a scope belongs to a thread's stack: trace what it calls")
-    of_function = scope(name if name is not None else function.__qualname__)
-
-    @functools.wraps(function)
-    def traced_function(*args: Any, **kwargs: Any) -> Any:
-        with of_function:
-            return function(*args, **kwargs)
-
-    return traced_function
-
-
 def instant(name: str, detail: Optional[str] = None) -> None:
     """Records a moment, with a detail of at most 48 bytes (the rest is cut)."""
     lib.instant(_name(name), lib.encode("detail", detail))
@@ -112,7 +81,7 @@ def instant(name: str, detail: Optional[str] = None) -> None:
 
 def counter(name: str, value: float) -> None:
     """Records a value that holds until the next one of that name."""
-    lib.counter(_name(name), value)
+    lib.counter(_name(name), lib.real("value", value))
 
 
 def set_thread_name(name: str) -> None:

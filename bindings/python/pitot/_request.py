@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests, tokens and batches: they join the events of many threads to one unit of service."""
+"""Requests, tokens and batches: they join the events of many threads to one unit of service. Here through ctypes; `_calls`
+chooses between these and `_native`."""
 
 import ctypes
 import enum
 from ctypes import byref
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence, Union
 
 from pitot import _library as lib
 
+Buffer = Any  # anything that memoryview takes: bytes, array.array, numpy.ndarray
 
 # Makes a request part of its task's context; None where no event loop is followed (_loops.py).
 _enter: Optional[Callable[[int], Any]] = None
+
+
+def set_enter(enter: Optional[Callable[[int], Any]]) -> None:
+    """Sets the function that makes a request part of its task's context; None: no event loop is followed."""
+    global _enter  # pylint: disable=global-statement
+    _enter = enter
 
 
 class Outcome(lib.OpenEnum):
@@ -62,9 +70,10 @@ class Token:
     """
 
     __slots__ = ("_token",)
+    __module__ = "pitot"  # of pickles, which both forms read
 
-    def __init__(self, data: bytes = bytes(32)) -> None:
-        self._token = lib.TokenStruct.from_buffer_copy(data)
+    def __init__(self, data: Optional[bytes] = None) -> None:
+        self._token = lib.TokenStruct() if data is None else lib.TokenStruct.from_buffer_copy(data)
 
     @classmethod
     def _of(cls, token: Any) -> "Token":
@@ -248,6 +257,74 @@ class Request:
                 self._context.value = 0
 
 
+Member = Union[Token, Request]
+
+
+def _token_of(member: Any) -> Any:
+    """The packed token of a member."""
+    if isinstance(member, Token):
+        return member._token
+    if isinstance(member, Request):
+        return lib.request_token(member._handle)
+    raise lib.InvalidArgument(f"token is {member!r}; it must be a Token or a Request")
+
+
+def _is_packed(values: Any) -> bool:
+    if isinstance(values, (list, tuple)):
+        return False
+    try:
+        memoryview(values)
+    except TypeError:
+        return False
+    return True
+
+
+def _sequence(name: str, values: Any) -> Sequence[Any]:
+    try:
+        return tuple(memoryview(values) if _is_packed(values) else values)
+    except TypeError:
+        raise lib.InvalidArgument(f"{name} is {values!r}; it must be a sequence or a buffer") from None
+
+
+def _packed(name: str, members: Any) -> Any:
+    """An array of tokens, of members or of a buffer with packed tokens."""
+    size = ctypes.sizeof(lib.TokenStruct)
+    if _is_packed(members):
+        data = bytes(members)
+        if len(data) % size:
+            raise lib.InvalidArgument(f"{name} is {members!r}; it must be packed tokens of {size} bytes each")
+        return (lib.TokenStruct * (len(data) // size)).from_buffer_copy(data)
+    tokens = [_token_of(member) for member in _sequence(name, members)]
+    return (lib.TokenStruct * len(tokens))(*tokens)
+
+
+def _numbers(name: str, values: Any, count: int, convert: Callable[[str, Any], Any]) -> Any:
+    numbers = _sequence(name, values)
+    if len(numbers) != count:
+        raise lib.InvalidArgument(f"{name} has {len(numbers)} values; it must have {count}, one for each token")
+    return [convert(name, number) for number in numbers]
+
+
+def _works(works: Any, count: int) -> Any:
+    return None if works is None else (ctypes.c_double * count)(*_numbers("works", works, count, lib.real))
+
+
+def _emit_all(tokens: Any, counts: Any) -> None:
+    for token, count in zip(tokens, counts if counts is not None else [1] * len(tokens)):
+        if count:
+            lib.token_emit(byref(token), count)
+
+
+def emit_many(members: Union[Sequence[Member], Buffer], counts: Union[Sequence[int], Buffer, None] = None) -> None:
+    """Marks output tokens of several requests in one call. `counts` has a number for each, 0 for none; None: 1 each.
+
+    Members are tokens, requests, or a buffer of packed tokens. Raises InvalidArgument.
+    """
+    tokens = _packed("members", members)
+    numbers = None if counts is None else _numbers("counts", counts, len(tokens), lib.whole)
+    _emit_all(tokens, numbers)
+
+
 class Batch:
     """One execution that serves several requests, on the executor of that name. As a context manager it ends with the block.
 
@@ -261,39 +338,76 @@ class Batch:
     _finish = staticmethod(lib.batch_finish)
 
     def __init__(self, executor: str, work_unit: Optional[str] = None) -> None:
-        self._handle = lib.batch_begin_unit(lib.text("executor", executor), lib.encode("work_unit", work_unit))
-        self._id = int(lib.batch_id(self._handle))
+        self._take(lib.batch_begin_unit(lib.text("executor", executor), lib.encode("work_unit", work_unit)))
+
+    def _take(self, handle: Optional[int]) -> None:
+        self._handle = handle
+        self._id = int(lib.batch_id(handle))
 
     @property
     def id(self) -> int:
         """0 while no recorder runs."""
         return self._id
 
-    def join(self, token: Token, work: Optional[float] = None) -> None:
+    @classmethod
+    def begin_step(cls, executor: str, members: Union[Sequence[Member], Buffer],
+                   works: Union[Sequence[float], Buffer, None] = None, work_unit: str = "tokens") -> "Batch":
+        """Begins a step of continuous batching in one call: a batch with all its members and their work, closed.
+
+        Members are tokens, requests, or a buffer of packed tokens. `works` is as for `join_many`. Raises InvalidArgument.
+        """
+        executor_text, unit = lib.text("executor", executor), lib.text("work_unit", work_unit)
+        tokens = _packed("members", members)
+        amounts = _works(works, len(tokens))
+        step = cls.__new__(cls)
+        step._take(lib.batch_begin_unit(executor_text, unit))
+        lib.batch_join_many(step._handle, tokens, amounts, len(tokens))
+        lib.batch_close(step._handle, int(BatchClose.STEP))
+        return step
+
+    def end_step(self, members: Union[Sequence[Member], Buffer] = (), counts: Union[Sequence[int], Buffer, None] = None, *,
+                 finished: Sequence[Request] = (), outcome: Outcome = Outcome.OK) -> None:
+        """Ends a step in one call: its results are available, `members` put out tokens, and requests have `finished`.
+
+        Arguments are as for `emit_many`. Requests that end in different ways have their own `finish`.
+        """
+        number = lib.constant("outcome", outcome)
+        tokens = _packed("members", members)
+        numbers = None if counts is None else _numbers("counts", counts, len(tokens), lib.whole)
+        requests = _sequence("finished", finished)
+        for request in requests:
+            if not isinstance(request, Request):
+                raise lib.InvalidArgument(f"finished has {request!r}; it must be a Request")
+        self.finish()
+        _emit_all(tokens, numbers)
+        for request in requests:
+            request.finish(number)  # type: ignore[arg-type]
+
+    def join(self, token: Member, work: Optional[float] = None) -> None:
         """Makes the token's request a member, and records its leaving the queue.
 
         `work` is how much it brings to this batch or step (tokens of its prompt, or 1 for its next token). A verdict then tells
         whose work made a batch long. Say it for every member. None, or a value that is not above 0 or not finite: unknown.
         """
-        token_at = byref(token._token)
+        token_at = byref(_token_of(token))
         if work is None:
             lib.batch_join(self._handle, token_at)
         else:
             amount = lib.real("work", work)
             lib.batch_join_work(self._handle, token_at, amount)
 
-    def join_many(self, tokens: Sequence[Token], works: Optional[Sequence[float]] = None) -> None:
-        """Joins several members in one call, 64 at a time at the same moment. `works` has as many values. Raises InvalidArgument."""
-        count = len(tokens)
-        if works is not None and len(works) != count:
-            raise lib.InvalidArgument(f"works has {len(works)} values; it must have {count}, one for each token")
-        packed = (lib.TokenStruct * count)(*[token._token for token in tokens])
-        amounts = None if works is None else (ctypes.c_double * count)(*[lib.real("works", work) for work in works])
-        lib.batch_join_many(self._handle, packed, amounts, count)
+    def join_many(self, tokens: Union[Sequence[Member], Buffer], works: Union[Sequence[float], Buffer, None] = None) -> None:
+        """Joins several members in one call, 64 at a time at the same moment. `works` has as many values.
 
-    def leave(self, token: Token) -> None:
+        Both may be buffers: of packed tokens, 32 bytes each, and of numbers. Raises InvalidArgument.
+        """
+        packed = _packed("tokens", tokens)
+        amounts = _works(works, len(packed))
+        lib.batch_join_many(self._handle, packed, amounts, len(packed))
+
+    def leave(self, token: Member) -> None:
         """Ends the request's membership early (continuous batching). Members that never left leave at the end."""
-        token_at = byref(token._token)
+        token_at = byref(_token_of(token))
         lib.batch_leave(self._handle, token_at)
 
     def close(self, why: BatchClose) -> None:
