@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "model/is_empty.h"
 #include "pitot/analyze/analyze.h"
 
 #include <algorithm>
