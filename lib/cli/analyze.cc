@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pitot/analyze/analyze.h"
+#include "model/is_empty.h"
 
 #include <algorithm>
 #include <cmath>

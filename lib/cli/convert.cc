@@ -15,6 +15,7 @@
 #include "cli/gzipped.h"
 #include "cli/perfetto_archive.h"
 #include "cli/table_files.h"
+#include "model/is_empty.h"
 #include "pitot/analyze/otlp.h"
 #include "pitot/serialize/kineto.h"
 #include "pitot/serialize/otlp_profiles.h"
@@ -125,9 +126,7 @@ int ConvertAll(const ConvertOptions& options) {
     return kUsage;
   }
   const std::string output = options.output.empty() ? WithExtension(options.inputs[0], ".tar") : options.output;
-  for (const std::string& input : options.inputs) {
-    if (!AreDifferentFiles(input, output)) return kUsage;
-  }
+  if (!IsNoInput(options.inputs, output)) return kUsage;
   uint64_t bytes = 0;
   const int written = WritePerfettoArchive(*MakePerfetto(options.compress), options.inputs, output, &bytes);
   if ((written == kDone || written == kDamaged) && output != "-")
@@ -151,7 +150,7 @@ int Convert(const ConvertOptions& options) {
   const bool is_gzipped = options.compress && !target.compresses_itself;
   const std::string extension = target.extension + std::string(is_gzipped ? ".gz" : "");
   const std::string output = options.output.empty() ? WithExtension(input, extension) : options.output;
-  if (!AreDifferentFiles(input, output)) return kUsage;
+  if (!IsNoInput(report.paths, output)) return kUsage;
   if (target.make == nullptr) return ConvertToTables(trace, options, output, loaded);
   std::unique_ptr<Serializer> serializer = target.make(options.compress);
   if (is_gzipped) serializer = MakeGzipped(std::move(serializer));

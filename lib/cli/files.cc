@@ -117,6 +117,7 @@ int AnswerOf(const std::string& path, const Status& status, const TraceReport& r
 }
 
 int LoadFile(const std::string& path, model::Trace* trace, LoadReport* report) {
+  report->paths.push_back(path);
   const Status status = ReadTrace(path, trace, &report->file);
   return report->IsDump() ? AnswerOfDump(path, status, report->file.dump, report->is_recovering)
                           : AnswerOf(path, status, report->file);
@@ -203,7 +204,10 @@ std::string DumpPaths(std::vector<std::string>* paths) {
 }
 
 int Load(const std::string& path, model::Trace* trace, LoadReport* report) {
-  if (std::error_code error; fs::is_directory(path, error)) return LoadFolder(path, trace, report);
+  if (std::error_code error; fs::is_directory(path, error)) {
+    report->paths.push_back(path);
+    return LoadFolder(path, trace, report);
+  }
   return LoadFile(path, trace, report);
 }
 
@@ -216,12 +220,6 @@ std::string HowToRecord(const LoadReport& report, const std::string& what, const
   const auto& how = report.file.how;
   const auto found = std::find_if(how.begin(), how.end(), [&](const auto& one) { return one.first == what; });
   return found == how.end() ? report.file.tool + " does not record them." : found->second + ".";
-}
-
-bool IsEmpty(const model::Trace& trace) {
-  return trace.events.size() == 0 && trace.calls.size() == 0 && trace.gpu.size() == 0 && trace.samples.size() == 0 &&
-         trace.requests.empty() && trace.batches.empty() && trace.handoffs.empty() && trace.asyncs.empty() &&
-         trace.tokens.empty() && trace.overheads.empty();
 }
 
 int ExitCodeOf(int loaded, int answered) {
@@ -246,17 +244,24 @@ int WriteFile(Serializer& serializer, const model::Trace& trace, const std::stri
 }
 
 std::string WithExtension(const std::string& path, const std::string& extension) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    fs::path folder = fs::path(path).lexically_normal();
+    if (!folder.has_filename()) folder = folder.parent_path();
+    if (const fs::path& name = folder.filename(); name == "." || name == "..") folder = fs::canonical(path, error);
+    return folder.native() + extension;
+  }
   const size_t slash = path.rfind('/'), dot = path.rfind('.');
   const size_t name = slash == std::string::npos ? 0 : slash + 1;
   const bool has_extension = dot != std::string::npos && dot > name;
   return (has_extension ? path.substr(0, dot) : path) + extension;
 }
 
-bool AreDifferentFiles(const std::string& input, const std::string& output, const char* option) {
-  struct stat a = {}, b = {};
-  if (stat(input.c_str(), &a) != 0 || stat(output.c_str(), &b) != 0) return true;
-  if (a.st_dev != b.st_dev || a.st_ino != b.st_ino) return true;
-  Complain(absl::StrFormat("%s is the input itself. Choose another place with %s.", output, option));
+bool IsNoInput(const std::vector<std::string>& inputs, const std::string& output, const char* option) {
+  std::error_code error;
+  const auto is_output = [&](const std::string& input) { return fs::equivalent(input, output, error); };
+  if (std::none_of(inputs.begin(), inputs.end(), is_output)) return true;
+  Complain(absl::StrFormat("%s is an input. Choose another place with %s.", output, option));
   return false;
 }
 

@@ -27,6 +27,7 @@ std::string DumpPaths(std::vector<std::string>* paths);
 struct LoadReport {
   bool is_recovering = false;  // set before Load: no hint at `pitot recover`
   TraceReport file;
+  std::vector<std::string> paths;  // of what was read: files, and their folder
   bool IsDump() const { return file.format == "dump"; }
 };
 
@@ -39,9 +40,6 @@ int Load(const std::vector<std::string>& paths, model::Trace* trace, LoadReport*
 // What to do to record `what` ("kernel"): `ours` for a dump, otherwise the advice of the file's own tool.
 std::string HowToRecord(const LoadReport& report, const std::string& what, const std::string& ours);
 
-// Whether nothing happened in the trace.
-bool IsEmpty(const model::Trace& trace);
-
 // The exit code of an answer about a file for which Load returned `loaded`. A damaged file outranks an empty answer,
 // but not an error.
 int ExitCodeOf(int loaded, int answered);
@@ -51,11 +49,12 @@ int ExitCodeOf(int loaded, int answered);
 int WriteFile(Serializer& serializer, const model::Trace& trace, const std::string& path, uint64_t* bytes,
               const char* option = "-o");
 
-// `path` with its last extension replaced: "a/dump.pitot" and ".pftrace" is "a/dump.pftrace".
+// `path` with its last extension replaced: "a/dump.pitot" and ".pftrace" is "a/dump.pftrace". A folder's name keeps its
+// extension: "a/run.1/" is "a/run.1.pftrace", and "." the folder's own name, next to it.
 std::string WithExtension(const std::string& path, const std::string& extension);
 
-// False, with a message, if both name one file.
-bool AreDifferentFiles(const std::string& input, const std::string& output, const char* option = "-o");
+// False, with a message, if `output` is one of the inputs.
+bool IsNoInput(const std::vector<std::string>& inputs, const std::string& output, const char* option = "-o");
 
 // A status's message without the path, which our own message names already.
 std::string WithoutPath(const Status& status, const std::string& path);

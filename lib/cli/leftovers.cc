@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace pitot::cli {
@@ -175,12 +176,18 @@ void TemporaryFolder::Keep() {
   path_.clear();
 }
 
-int TemporaryFolder::MoveFilesTo(const std::string& folder) const {
+int TemporaryFolder::MoveFilesTo(const std::string& folder, std::string* failed) const {
   const Uninterrupted uninterrupted;
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(path_)) files.push_back(entry.path());
-  for (const std::filesystem::path& file : files) {
-    const std::string target = folder + "/" + file.filename().native();
+  std::vector<std::pair<std::string, std::string>> moves;
+  for (const auto& entry : std::filesystem::directory_iterator(path_))
+    moves.emplace_back(entry.path(), folder + "/" + entry.path().filename().native());
+  for (const auto& [file, target] : moves) {
+    *failed = target;
+    std::error_code error;
+    if (std::filesystem::is_directory(std::filesystem::symlink_status(target, error))) return EISDIR;
+  }
+  for (const auto& [file, target] : moves) {
+    *failed = target;
     if (rename(file.c_str(), target.c_str()) != 0) return errno;
   }
   return 0;

@@ -42,8 +42,9 @@ class TemporaryFolder {
   const std::string& path() const { return path_; }
   int error() const { return error_; }  // 0, or why it could not be made, as errno
   void Keep();
-  // Replaces the files of the same names in `folder`, and no signal ends the program meanwhile. Returns 0 or errno.
-  int MoveFilesTo(const std::string& folder) const;
+  // Replaces the files of the same names in `folder`, and no signal ends the program meanwhile. Returns 0 or errno;
+  // `failed` becomes the path that could not be replaced. A folder of such a name keeps all as it is.
+  int MoveFilesTo(const std::string& folder, std::string* failed) const;
 
  private:
   std::string path_;

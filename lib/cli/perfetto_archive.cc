@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
 #include "cli/files.h"
+#include "model/is_empty.h"
 
 namespace pitot::cli {
 namespace {
@@ -47,7 +48,8 @@ std::string HeaderOf(const std::string& name, uint64_t size) {
 
 class Archive final : public Serializer {
  public:
-  Archive(Serializer& perfetto, const std::vector<std::string>& dumps) : perfetto_(perfetto), dumps_(dumps) {}
+  Archive(Serializer& perfetto, const std::vector<std::string>& dumps, const std::string& output)
+      : perfetto_(perfetto), dumps_(dumps), output_(output) {}
   const char* FileName() const noexcept override { return "traces.tar"; }
   int loaded() const { return loaded_; }
 
@@ -57,7 +59,12 @@ class Archive final : public Serializer {
     for (size_t i = 0; i < dumps_.size() && is_written; ++i) {
       model::Trace trace;
       LoadReport report;
-      const int loaded = Load(dumps_[i], &trace, &report);
+      int loaded = Load(dumps_[i], &trace, &report);
+      if ((loaded == kDone || loaded == kDamaged) && IsEmpty(trace)) loaded = kNothingFound;
+      if ((loaded == kDone || loaded == kDamaged) && !IsNoInput(report.paths, output_)) {
+        loaded_ = kUsage;
+        return Status(StatusCode::kInvalidArgument, ("it is in " + dumps_[i]).c_str());
+      }
       if (loaded_ == kDone) loaded_ = loaded;
       if (loaded != kDone && loaded != kDamaged)
         return Status(StatusCode::kInvalidArgument,
@@ -89,6 +96,7 @@ class Archive final : public Serializer {
 
   Serializer& perfetto_;
   const std::vector<std::string>& dumps_;
+  const std::string& output_;
   int loaded_ = kDone;
 };
 
@@ -96,7 +104,7 @@ class Archive final : public Serializer {
 
 int WritePerfettoArchive(Serializer& perfetto, const std::vector<std::string>& dumps, const std::string& output,
                          uint64_t* bytes) {
-  Archive archive(perfetto, dumps);
+  Archive archive(perfetto, dumps, output);
   const int written = WriteFile(archive, model::Trace(), output, bytes);
   return written == kDone || (archive.loaded() != kDone && archive.loaded() != kDamaged) ? archive.loaded() : written;
 }

@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/command_line.h"
 #include "cli/files.h"
+#include "model/is_empty.h"
 #include "pitot/model/index.h"
 #include "pitot/serialize/dump.h"
 #include "session/post_mortem.h"
@@ -49,7 +50,7 @@ int Recover(const RecoverOptions& options) {
     return kDone;
   }
   const std::string output = options.output.empty() ? WithExtension(options.input, ".recovered.pitot") : options.output;
-  if (!AreDifferentFiles(options.input, output)) return kUsage;
+  if (!IsNoInput(report.paths, output)) return kUsage;
   if (!is_whole && IsEmpty(trace)) {
     Complain("nothing could be recovered: the readable part of " + options.input +
              " has no events, requests or GPU records; nothing was written");

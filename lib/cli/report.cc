@@ -109,9 +109,7 @@ int Report(const ReportOptions& options) {
   LoadReport report;
   const int loaded = Load(options.inputs, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
-  for (const std::string& input : options.inputs) {
-    if (!AreDifferentFiles(input, options.output)) return kUsage;
-  }
+  if (!IsNoInput(report.paths, options.output)) return kUsage;
   uint64_t request = 0;
   if (const int found = FindId(trace, options.request, options.input, &request); found != kDone) return found;
   TextFile text(options.output == "-" ? WrapWidth(base::kColumns) : base::kColumns, request);

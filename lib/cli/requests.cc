@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -58,8 +59,19 @@ struct Row {
   std::vector<uint64_t> batch_ids;
   std::string outcome;
   bool is_whole = false;
-  bool has_fired = false;  // a trigger of the incident
+  const std::vector<model::StringId>* causes = nullptr;  // of the triggers of the incident that it fired
 };
+
+// The causes of firings, each once, by request.
+using Causes = std::unordered_map<uint64_t, std::vector<model::StringId>>;
+Causes CausesOf(const Trace& trace) {
+  Causes all;
+  for (const model::FiringRow& firing : trace.firings) {
+    std::vector<model::StringId>& causes = all[firing.request_id];
+    if (std::find(causes.begin(), causes.end(), firing.cause) == causes.end()) causes.push_back(firing.cause);
+  }
+  return all;
+}
 
 // When hardware counters of all GPUs with such counters were read; nothing: of none.
 std::optional<model::Intervals> SampledTimes(const Trace& trace) {
@@ -98,10 +110,11 @@ bool IsAllRecorded(const Trace& trace, const RequestRow& request) {
 // All the displayed data about a trace's requests.
 struct Rows {
   bool has_gpu = false, is_damaged = false;
+  Causes causes;
   std::vector<Row> rows;
 };
 
-Row MakeRow(const Trace& trace, const model::RequestIndex& index, uint32_t row) {
+Row MakeRow(const Trace& trace, const model::RequestIndex& index, const Causes& causes, uint32_t row) {
   const RequestRow& request = trace.requests[row];
   Row made{
       &request, trace.RequestEnd(request) - request.begin_ns, 0, 0, 0, {}, {}, {}, {}, model::OutcomeText(request)};
@@ -115,8 +128,8 @@ Row MakeRow(const Trace& trace, const model::RequestIndex& index, uint32_t row) 
   if (!is_known) made.queue_ns = kNotKnown;
   made.is_whole = is_known && request.end_known && IsAllRecorded(trace, request) && !model::IsLacking(trace, "losses");
   for (const uint32_t batch : index.Batches(row)) made.batch_ids.push_back(trace.batches[batch].id);
-  made.has_fired = std::any_of(trace.firings.begin(), trace.firings.end(),
-                               [&](const model::FiringRow& firing) { return firing.request_id == request.id; });
+  const auto fired = causes.find(request.id);
+  if (fired != causes.end()) made.causes = &fired->second;
   return made;
 }
 
@@ -126,18 +139,18 @@ Rows Select(const Trace& trace, const RequestsOptions& options) {
   const model::CoverageIndex coverage(trace);
   const model::CounterIndex counters(trace);
   const std::optional<model::Intervals> sampled = SampledTimes(trace);
-  Rows selected{coverage.HasGpu(), coverage.IsDamaged(), {}};
+  Rows selected{coverage.HasGpu(), coverage.IsDamaged(), CausesOf(trace), {}};
   std::vector<Row>& rows = selected.rows;
   for (uint32_t row = 0; row < trace.requests.size(); ++row) {
     if (options.route && trace.strings[trace.requests[row].route] != *options.route) continue;
-    Row made = MakeRow(trace, index, row);
+    Row made = MakeRow(trace, index, selected.causes, row);
     made.coverage = coverage.Of(index, row);
     made.gpu_ns = gpu_time.Request(row);
     if (made.gpu_ns == 0 && !made.coverage.IsWhole()) made.gpu_ns = kNotKnown;
     made.memory = model::MemoryPeaksOf(trace, index, counters, row);
     made.gpu_by_events_ns = gpu_time.RequestByEvents(row);
     if (sampled) made.sampled = ShareIn(*sampled, trace, trace.requests[row]);
-    if (options.fired && !made.has_fired) continue;
+    if (options.fired && made.causes == nullptr) continue;
     if (!options.outcome.empty() && made.outcome != options.outcome) continue;
     rows.push_back(std::move(made));
   }
@@ -164,7 +177,7 @@ std::string GpuText(const Row& row) {
 std::string FiredText(std::vector<Row>::const_iterator begin, std::vector<Row>::const_iterator end) {
   int64_t fired = 0, slowest_ns = 0;
   for (auto row = begin; row != end; ++row) {
-    if (!row->has_fired) continue;
+    if (row->causes == nullptr) continue;
     ++fired;
     slowest_ns = std::max(slowest_ns, row->latency_ns);
   }
@@ -191,10 +204,11 @@ std::string StagesText(const Trace& trace, const RequestRow& request) {
 
 void AddRow(const Trace& trace, const Row& row, bool has_gpu, size_t route_width, Lines* lines) {
   const RequestRow& request = *row.request;
-  lines->Add(0, (row.has_fired ? "*" : " ") + PadLeft(Duration(row.latency_ns), 9) + PadLeft(QueueText(row), 11) +
-                    (has_gpu ? PadLeft(GpuText(row), 11) : "") + "  " + PadRight(row.outcome, 11) + "  " +
-                    PadRight(trace.strings[request.route], route_width) + "  " + RequestId(request.id) + "  " +
-                    (request.begin_known ? "" : "<") + model::MomentText(trace, request.begin_ns));
+  lines->Add(0, (row.causes != nullptr ? "*" : " ") + PadLeft(Duration(row.latency_ns), 9) +
+                    PadLeft(QueueText(row), 11) + (has_gpu ? PadLeft(GpuText(row), 11) : "") + "  " +
+                    PadRight(row.outcome, 11) + "  " + PadRight(trace.strings[request.route], route_width) + "  " +
+                    RequestId(request.id) + "  " + (request.begin_known ? "" : "<") +
+                    model::MomentText(trace, request.begin_ns));
   if (request.host_id != 0) lines->AddWrapped(12, "", std::string(trace.strings[request.host_id]));
   if (request.reason != 0) lines->AddWrapped(12, "", std::string(trace.strings[request.reason]));
   if (const std::string stages = StagesText(trace, request); !stages.empty()) lines->AddWrapped(12, "", stages);
@@ -208,7 +222,7 @@ void AddNotes(const Trace& trace, const Rows& selected, size_t shown, Lines* lin
     lines->Blank();
     lines->Add(0, note);
   };
-  if (std::any_of(rows.begin(), shown_end, [](const Row& row) { return row.has_fired; }))
+  if (std::any_of(rows.begin(), shown_end, [](const Row& row) { return row.causes != nullptr; }))
     add("* fired a trigger of this incident; see pitot info");
   if (const std::string text = FiredText(shown_end, rows.end()); !text.empty()) {
     lines->Blank();
@@ -279,14 +293,10 @@ ordered_json TokensJson(const RequestRow& request) {
           {"longest_gap_ms", base::Ms(request.max_token_gap_ns)}};
 }
 
-// The causes of its firings, each once.
-ordered_json FiredJson(const Trace& trace, const RequestRow& request) {
+ordered_json FiredJson(const Trace& trace, const Row& row) {
   ordered_json fired = ordered_json::array();
-  for (const model::FiringRow& firing : trace.firings) {
-    const std::string cause(trace.strings[firing.cause]);
-    if (firing.request_id == request.id && std::find(fired.begin(), fired.end(), cause) == fired.end())
-      fired.push_back(cause);
-  }
+  if (row.causes == nullptr) return fired;
+  for (const model::StringId cause : *row.causes) fired.push_back(std::string(trace.strings[cause]));
   return fired;
 }
 
@@ -324,7 +334,7 @@ ordered_json RowJson(const Trace& trace, const Row& row, bool has_gpu) {
           {"deadline_ms", request.deadline_ns == 0 ? ordered_json() : ordered_json(base::Ms(request.deadline_ns))},
           {"parent_id", request.parent_id == 0 ? ordered_json() : ordered_json(RequestId(request.parent_id))},
           {"tokens", TokensJson(request)},
-          {"fired", FiredJson(trace, request)},
+          {"fired", FiredJson(trace, row)},
           {"batch_ids", std::move(batch_ids)},
           {"sizes", SizesJson(trace, request)},
           {"labels", LabelsJson(trace, request)},

@@ -174,7 +174,7 @@ int Roofline(const RooflineArguments& arguments) {
   LoadReport report;
   const int loaded = Load(arguments.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
-  if (!arguments.output.empty() && !AreDifferentFiles(arguments.input, arguments.output)) return kUsage;
+  if (!arguments.output.empty() && !IsNoInput(report.paths, arguments.output)) return kUsage;
   TopTable table;
   if (const Status status = FindTable(trace, arguments, &table); !status.ok()) {
     Complain(status.message());

@@ -133,6 +133,7 @@ int LoadFolder(const std::string& folder, Trace* trace, LoadReport* report) {
   int loaded = kDone;
   for (const std::string& path : below.empty() ? FilesIn(folder) : OfLastMoment(below))
     loaded = std::max(loaded, AddFile(path, &parts));
+  for (const Part& part : parts) report->paths.push_back(part.path);
   KeepNewestOfEachProcess(&parts);
   if (parts.empty() && loaded == kDamaged) return kUnreadable;
   if (parts.empty()) {
@@ -170,6 +171,8 @@ int LoadSeveral(const std::vector<std::string>& paths, Trace* trace, LoadReport*
     const int one = Load(paths[i], &parts[i].trace, &parts[i].report);
     if (one != kDone && one != kDamaged) return one;
     loaded = std::max(loaded, one);
+    const std::vector<std::string>& read = parts[i].report.paths;
+    report->paths.insert(report->paths.end(), read.begin(), read.end());
   }
   const int joined = Join(absl::StrJoin(paths, " and "), std::move(parts), trace, report);
   return joined == kDone ? loaded : joined;

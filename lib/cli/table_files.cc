@@ -15,9 +15,8 @@
 namespace pitot::cli {
 namespace {
 
-int CannotWrite(const std::string& folder, int error) {
-  Complain(absl::StrFormat("cannot write the folder %s: %s. Choose another place with -o.", folder,
-                           base::SystemText(error)));
+int CannotWrite(const std::string& path, int error) {
+  Complain(absl::StrFormat("cannot write %s: %s. Choose another place with -o.", path, base::SystemText(error)));
   return kNotWritten;
 }
 
@@ -46,7 +45,8 @@ int WriteTableFolder(const model::Trace& trace, const std::string& folder, bool 
   if (parts.error() != 0) return CannotWrite(folder, parts.error());
   const int written = WriteTables(trace, tables::TablesOf(trace), parts.path(), is_compressed, bytes);
   if (written != kDone) return written;
-  if (const int error = parts.MoveFilesTo(folder); error != 0) return CannotWrite(folder, error);
+  std::string failed;
+  if (const int error = parts.MoveFilesTo(folder, &failed); error != 0) return CannotWrite(failed, error);
   made.Keep();
   return kDone;
 }

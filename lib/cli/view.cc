@@ -12,6 +12,7 @@
 #include "cli/files.h"
 #include "cli/view/data.h"
 #include "cli/view/page.h"
+#include "model/is_empty.h"
 #include "pitot/analyze/asked.h"
 #include "pitot/analyze/judgement.h"
 
@@ -69,7 +70,7 @@ int View(const ViewOptions& options) {
       Complain("nothing happened in " + files[i].name + ": there is nothing to show");
       return ExitCodeOf(one, kNothingFound);
     }
-    if (!AreDifferentFiles(files[i].name, options.output)) return kUsage;
+    if (!IsNoInput(report.paths, options.output)) return kUsage;
     if (one == kDamaged) loaded = one;
     files[i].format = report.file.format;
     files[i].is_damaged = one == kDamaged;

@@ -84,9 +84,7 @@ bool MayReplace(const std::string& path, int64_t now_ns) {
 int SaveBaseline(const Trace& trace, const analyze::BlameIndex& index, const WhyArguments& arguments, int64_t now_ns,
                  analyze::Baseline* baseline) {
   const std::string& path = arguments.save_baseline;
-  for (const std::string& input : arguments.inputs) {
-    if (!AreDifferentFiles(input, path, "--save-baseline")) return kUsage;
-  }
+  if (!IsNoInput(arguments.inputs, path, "--save-baseline")) return kUsage;
   if (!MayReplace(path, now_ns)) return kUsage;
   analyze::LearnOptions options;
   options.most_per_cell = analyze::BaselineOptions().requests_per_cell;

@@ -8,6 +8,7 @@
 
 #include "base/columns.h"
 #include "base/text.h"
+#include "model/depth_rows.h"
 #include "model/fill_columns.h"
 #include "read/byte_source.h"
 #include "read/decimal.h"
@@ -117,7 +118,11 @@ class KinetoParser {
       if (const auto rank = decoder_.Rank(splitter_.text(), splitter_.capacity())) builder_.SetRank(*rank);
       return;
     }
-    if (const auto value = decoder_.Scalar(splitter_.text())) builder_.AddAttribute(key, *value);
+    const auto value = decoder_.Scalar(splitter_.text());
+    if (!value) return;
+    if (key == model::kDepthsKey || key == model::kOperatorDepthsKey)
+      return builder_.AddDepths(model::DepthsOf(*value), key == model::kOperatorDepthsKey, later_ns_);
+    builder_.AddAttribute(key, *value);
   }
 
   EventSplitter splitter_;
@@ -172,9 +177,10 @@ std::string KinetoReport::Problems() const {
     if (count == 0) return;
     problems += (problems.empty() ? "" : "; ") + base::Count(count) + what;
   };
-  const auto add_events = [&](uint64_t count, const std::string& what) {
-    if (count != 0) problems += (problems.empty() ? "" : "; ") + base::Plural(count, "event") + what;
+  const auto add_things = [&](uint64_t count, const char* thing, const std::string& what) {
+    if (count != 0) problems += (problems.empty() ? "" : "; ") + base::Plural(count, thing) + what;
   };
+  const auto add_events = [&](uint64_t count, const std::string& what) { add_things(count, "event", what); };
   add_events(events_bad, " made no sense");
   add_events(events_not_text, count_was(events_not_text) + " not UTF-8");
   add_events(events_as_written,
@@ -185,14 +191,16 @@ std::string KinetoReport::Problems() const {
   add(processes > 1 ? processes : 0, " processes are in the file and were kept apart");
   add_events(times_out_of_range, " had a time before 0 or beyond 2^62 ns");
   add_events(durations_negative, " had a negative duration, taken as 0");
-  add(correlations_shared, " calls had the correlation id of an earlier one");
-  add(correlations_mixed,
-      " of these are of another process: work may be given to the wrong rank; take one file for each");
-  add(gpu_unlinked, " things that GPUs did have no call in the file");
-  add(host_no_time, " events of threads had no time and were left out");
-  add(gpu_no_time, " GPU records had no time and were set aside");
-  add(gpu_impossible, " GPU records had an impossible duration and were set aside");
-  add(launches_without_work, " launches have no GPU work in the file");
+  add_things(correlations_shared, "call", " had the correlation id of an earlier one");
+  add_things(correlations_mixed, "call",
+             " of these had that of another process: work may be given to the wrong rank; take one file for each");
+  add_things(gpu_unlinked, "GPU record", " had no call in the file");
+  add_events(host_no_time, " of threads had no time and" + count_was(host_no_time) + " left out");
+  add_things(gpu_no_time, "GPU record", " had no time and" + count_was(gpu_no_time) + " set aside");
+  add_things(gpu_impossible, "GPU record",
+             " had an impossible duration and" + count_was(gpu_impossible) + " set aside");
+  add(launches_without_work,
+      launches_without_work == 1 ? " launch had no GPU work in the file" : " launches had no GPU work in the file");
   // A few unused names are normal.
   if (names_unused > 1000) add(names_unused, " names are of threads that did nothing");
   return problems;

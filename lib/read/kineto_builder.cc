@@ -427,7 +427,10 @@ void KinetoBuilder::Finish(bool is_cut) {
   AddSamples();
   std::stable_sort(trace_.overheads.begin(), trace_.overheads.end(),
                    [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
-  if (trace_.gpu.size() != 0) {
+  for (std::vector<model::DepthRow>* depths : {&trace_.depths, &trace_.operator_depths})
+    std::stable_sort(depths->begin(), depths->end(),
+                     [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
+  if (trace_.gpu.size() != 0 && trace_.depths.empty()) {
     const bool has_operators = std::any_of(trace_.sites.begin(), trace_.sites.end(),
                                            [](const model::SiteRow& site) { return site.kind == SiteKind::kOperator; });
     trace_.depths.push_back(
@@ -435,6 +438,15 @@ void KinetoBuilder::Finish(bool is_cut) {
   }
   if (is_cut)
     trace_.losses.push_back({kNone, model::LossReason::kDamaged, trace_.window_begin_ns, trace_.window_end_ns, 0, 0});
+}
+
+void KinetoBuilder::AddDepths(std::vector<model::DepthRow> rows, bool is_of_operators, int64_t later_ns) {
+  std::vector<model::DepthRow>& depths = is_of_operators ? trace_.operator_depths : trace_.depths;
+  for (model::DepthRow& row : rows) {
+    for (int64_t* ns : {&row.begin_ns, &row.end_ns})
+      *ns += std::clamp<int64_t>(later_ns, -*ns, model::kMaxTimeNs - *ns);
+    depths.push_back(row);
+  }
 }
 
 void KinetoBuilder::FindWindow() {

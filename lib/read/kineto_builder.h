@@ -43,6 +43,8 @@ class KinetoBuilder {
   void AddDevices(const std::vector<KinetoDevice>& devices);
   // A member of the file next to the events.
   void AddAttribute(std::string_view key, std::string_view value);
+  // When GPUs, or operators, were recorded: Pitot's files have it. `later_ns` is added to the times.
+  void AddDepths(std::vector<model::DepthRow> rows, bool is_of_operators, int64_t later_ns);
   // Another document follows. It has processes, devices and ids of its own.
   void BeginDocument();
   // The rank of the document's process.

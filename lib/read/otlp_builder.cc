@@ -160,7 +160,7 @@ void OtlpBuilder::TakeOwn(std::string_view key, const OtlpAttribute& attribute, 
   model::RequestRow& row = span->details->row;
   const int64_t number = std::clamp<int64_t>(attribute.integer, 0, kMaxTimeNs);
   if (key == "request.id") {
-    row.host_id = Intern(attribute.text);
+    if (attribute.text != base::RequestId(span->id.span)) row.host_id = Intern(attribute.text);
   } else if (key == "outcome") {
     row.end_known = attribute.text != "open" && attribute.text != "end unknown";
     for (uint8_t outcome = 1; outcome <= static_cast<uint8_t>(Outcome::kAbandoned); ++outcome) {
@@ -196,12 +196,13 @@ const OtlpBuilder::Span* OtlpBuilder::ParentOf(const Span& span) const {
   return span.parent_id != 0 ? Find(KeyOf({span.id.high, span.id.low, span.parent_id})) : nullptr;
 }
 
-// The request that a span is in, by its parents. Ids may be wrong: parents may go round.
-const OtlpBuilder::Span* OtlpBuilder::RequestAround(const Span& span) const {
+// The request that a span is in, by its parents. Ids may be wrong: parents may go round, which is taken for too deep.
+const OtlpBuilder::Span* OtlpBuilder::RequestAround(const Span& span, bool* is_too_deep) const {
   const Span* around = ParentOf(span);
   for (size_t i = 0; around != nullptr && i < kMostParents; ++i, around = ParentOf(*around)) {
     if (around->kind == Kind::kRequest) return around;
   }
+  if (is_too_deep != nullptr) *is_too_deep = around != nullptr;
   return nullptr;
 }
 
@@ -343,9 +344,10 @@ void OtlpBuilder::AddBatches() {
 void OtlpBuilder::AddParts() {
   for (const Span& span : spans_) {
     if (span.kind != Kind::kPart && span.kind != Kind::kQueued && span.kind != Kind::kStage) continue;
-    const Span* const around = RequestAround(span);
+    bool is_too_deep = false;
+    const Span* const around = RequestAround(span, &is_too_deep);
     if (around == nullptr) {
-      ++orphans_;
+      ++(is_too_deep ? too_deep_ : orphans_);
       continue;
     }
     const uint32_t request = RowOf(*around);
@@ -405,19 +407,22 @@ void OtlpBuilder::Finish() {
   if (has_others_ && !has_queues_) report_.lacks.push_back("queues");
   if (!report_.complete)
     trace_.losses.push_back({kNone, model::LossReason::kDamaged, trace_.window_begin_ns, trace_.window_end_ns, 0, 0});
-  const auto note = [&](uint64_t count, const char* what) {
+  const auto note = [&](uint64_t count, const std::string& what) {
     if (count != 0) AddProblem(base::Plural(count, "span") + what, &report_);
   };
-  note(orphans_, " within no request of the file were left out");
+  const auto left_out = [](uint64_t count) { return std::string(count == 1 ? " was" : " were") + " left out"; };
+  note(orphans_, " within no request of the file" + left_out(orphans_));
+  note(too_deep_, " more than 256 deep in others" + left_out(too_deep_));
   note(out_of_range_, " had a time beyond 2^62 ns: left out, or counted as 0");
-  note(repeated_, " came again with the same id and were left out");
-  note(negative_, " ended before the begin, and count as 0");
+  note(repeated_, " came again with the same id and" + left_out(repeated_));
+  note(negative_, " had a negative duration, taken as 0");
   report_.counts = {{"requests", trace_.requests.size()},
                     {"parts", parts_},
                     {"batches", trace_.batches.size()},
                     {"processes", processes_.size()},
                     {"repeated", repeated_},
                     {"orphans", orphans_},
+                    {"too_deep", too_deep_},
                     {"times_out_of_range", out_of_range_},
                     {"durations_negative", negative_}};
 }

@@ -70,7 +70,7 @@ class OtlpBuilder final : public OtlpTarget {
   model::StringId Intern(std::string_view text);
   const Span* Find(uint64_t key) const;
   const Span* ParentOf(const Span& span) const;
-  const Span* RequestAround(const Span& span) const;
+  const Span* RequestAround(const Span& span, bool* is_too_deep = nullptr) const;
   uint32_t& RowOf(const Span& span) { return rows_[static_cast<size_t>(&span - spans_.data())]; }
   std::vector<uint32_t> OfKind(Kind kind) const;
   int64_t At(uint64_t unix_ns) const { return static_cast<int64_t>(unix_ns - base_ns_); }
@@ -101,7 +101,7 @@ class OtlpBuilder final : public OtlpTarget {
   std::map<model::StringId, uint32_t> sites_;
   uint64_t base_ns_ = 0;  // Unix time of the trace's origin
   int64_t total_ns_ = 0;  // of all durations
-  uint64_t repeated_ = 0, orphans_ = 0, out_of_range_ = 0, negative_ = 0, parts_ = 0;
+  uint64_t repeated_ = 0, orphans_ = 0, too_deep_ = 0, out_of_range_ = 0, negative_ = 0, parts_ = 0;
 };
 
 }  // namespace pitot::read

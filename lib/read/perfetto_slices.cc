@@ -91,7 +91,8 @@ void PerfettoSlices::Finish(const std::vector<uint32_t>& threads) {
   auto next = begins.begin();
   uint32_t thread = 0;
   for (const uint32_t end : ends) {
-    if (std::exchange(thread, end_tracks_[end]) != thread) open_.clear();
+    const uint32_t thread_before = std::exchange(thread, end_tracks_[end]);
+    if (thread != thread_before) open_.clear();
     for (; next != begins.end() && is_before(*next, end); ++next) {
       if (events.thread[*next] == thread && events.duration_ns[*next] == kOpen) open_.push_back(*next);
     }

@@ -7,6 +7,7 @@
 #include "base/columns.h"
 #include "base/text.h"
 #include "model/fill_columns.h"
+#include "model/is_empty.h"
 #include "pitot/read/trace.h"
 #include "read/formats.h"
 #include "read/known_files.h"
@@ -42,12 +43,6 @@ Status ReadHead(const Input& input, Head* head) {
   head->is_database = SqliteDatabase::Looks(head->bytes);
   if (head->is_database) LookAtTables(input, head);
   return {};
-}
-
-bool HasNothing(const model::Trace& trace) {
-  return trace.events.size() == 0 && trace.calls.size() == 0 && trace.gpu.size() == 0 && trace.samples.size() == 0 &&
-         trace.requests.empty() && trace.batches.empty() && trace.handoffs.empty() && trace.asyncs.empty() &&
-         trace.tokens.empty() && trace.overheads.empty() && trace.losses.empty();
 }
 
 // "Node 12, Session 7".
@@ -94,7 +89,7 @@ Status ReadAs(const Format& format, const Head& head, const Input& input, model:
   Status status = format.read(input, trace, report);
   if (!status.ok() && status.code() != StatusCode::kDataLoss) return status;
   const bool is_foreign = &format != &kDumpFormat;
-  if (is_foreign && status.ok() && HasNothing(*trace)) {
+  if (is_foreign && status.ok() && IsEmpty(*trace) && trace->losses.empty()) {
     report->is_empty = report->events == 0;
     return Status(StatusCode::kInvalidArgument, WhyNothing(format, head, report->events).c_str());
   }

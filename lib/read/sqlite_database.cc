@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "read/sqlite_log.h"
 
 namespace pitot::read {
 namespace {
@@ -21,8 +22,6 @@ constexpr uint64_t kTextsOfByte = 4;  // bytes of text: it may be stored as UTF-
 constexpr int kStepsAtOnce = 1000;    // between two looks at the limits
 constexpr int kMostCellBytes = 16 << 20;
 constexpr uint64_t kLeastSteps = 1 << 20, kLeastTextBytes = 1 << 16;
-
-constexpr uint64_t kBytesOfLogHead = 32;
 
 uint64_t SizeOfFile(const std::string& path) {
   struct stat facts {};
@@ -84,7 +83,7 @@ struct SqliteDatabase::Connection {
   std::set<std::string> tables;
   std::map<std::string, std::set<std::string>> columns;  // of tables that were asked for
   uint64_t file_bytes = 0, log_bytes = 0;
-  std::string unread_log;                        // its path
+  std::string unread;                            // what next to the file was not read, and what to do; "": nothing
   uint64_t steps = 0, rows = 0, text_bytes = 0;  // left
   bool is_endless = false;
 
@@ -120,13 +119,24 @@ struct SqliteDatabase::Connection {
   int OpenFile(const std::string& path) {
     file_bytes = SizeOfFile(path);
     if (const int result = Open(UriOf(path, kImmutable)); result != SQLITE_OK) return result;
-    const std::string log = sqlite3_filename_wal(sqlite3_db_filename(handle, "main"));
+    const char* const name = sqlite3_db_filename(handle, "main");
+    const std::string log = sqlite3_filename_wal(name), journal = sqlite3_filename_journal(name);
+    if (IsHotJournal(journal)) {
+      unread =
+          "its writer left a transaction half done: run `sqlite3 FILE 'PRAGMA schema_version'` first, which undoes "
+          "it by " +
+          base::SanitizeText(journal);
+      return SQLITE_OK;
+    }
+    const SqliteLog found = LookAtLog(log, path + "-shm");
+    if (found == SqliteLog::kNone) return SQLITE_OK;
     log_bytes = SizeOfFile(log);
-    if (log_bytes <= kBytesOfLogHead) return SQLITE_OK;
-    if (Open(UriOf(path, kWithLog)) == SQLITE_OK &&
+    if (found == SqliteLog::kWhole && Open(UriOf(path, kWithLog)) == SQLITE_OK &&
         sqlite3_exec(handle, "PRAGMA schema_version", nullptr, nullptr, nullptr) == SQLITE_OK)
       return SQLITE_OK;
-    unread_log = base::SanitizeText(log);
+    unread = "its latest rows are in " + base::SanitizeText(log) +
+             (found == SqliteLog::kDamaged ? ", which is damaged and was not read"
+                                           : ", which was not read: run `sqlite3 FILE 'PRAGMA wal_checkpoint'` first");
     return Open(UriOf(path, kImmutable));
   }
 
@@ -204,10 +214,8 @@ SqliteDatabase::SqliteDatabase(const Input& input) : connection_(std::make_uniqu
   }
   if (!connection_->status.ok()) {
     connection_->status = Status(StatusCode::kInvalidArgument, std::string(connection_->status.message()).c_str());
-  } else if (!connection_->unread_log.empty()) {
-    const std::string what =
-        "its latest rows are in " + connection_->unread_log + ", which was not read: run `sqlite3 ";
-    connection_->status = Status(StatusCode::kDataLoss, (what + "FILE 'PRAGMA wal_checkpoint'` first").c_str());
+  } else if (!connection_->unread.empty()) {
+    connection_->status = Status(StatusCode::kDataLoss, connection_->unread.c_str());
   } else if (connection_->file_bytes < SizeInHead(input)) {
     connection_->status = Status(StatusCode::kDataLoss, "it is cut off");
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "model/depth_rows.h"
 #include "pitot/outcome.h"
 #include "read/decimal.h"
 
@@ -38,6 +39,9 @@ void OwnXSpaceTarget::TakeHeads(const std::vector<XSpacePlaneHead>& planes) {
     unix_offset_ns_ = WholeOf(head.StatOf(kOffsetStat));
     trace_.window_begin_ns = std::clamp<int64_t>(WholeOf(head.StatOf("pitot_window_begin_ns")), 0, model::kMaxTimeNs);
     trace_.window_end_ns = std::clamp<int64_t>(WholeOf(head.StatOf("pitot_window_end_ns")), 0, model::kMaxTimeNs);
+    has_depths_ = head.HasStat(model::kDepthsKey);
+    trace_.depths = model::DepthsOf(head.StatOf(model::kDepthsKey));
+    trace_.operator_depths = model::DepthsOf(head.StatOf(model::kOperatorDepthsKey));
     for (const auto& [id, name] : head.lines) {
       Line& line = lines_[plane][id];
       line.is_requests = id < 0 && (name == "requests" || name == "queues");
@@ -194,16 +198,12 @@ Status OwnXSpaceTarget::Finish(TraceReport* report) {
   trace_.clock.monotonic_ns = end_ns;
   if (unix_offset_ns_ != 0)
     trace_.clock.realtime_ns = end_ns + std::clamp<int64_t>(unix_offset_ns_, -end_ns, model::kMaxTimeNs - end_ns);
-  if (trace_.gpu.begin_ns.size() != 0 && end_ns >= trace_.window_begin_ns) {
-    const bool has_operators = std::any_of(trace_.sites.begin(), trace_.sites.end(),
-                                           [](const model::SiteRow& site) { return site.kind == SiteKind::kOperator; });
-    trace_.depths.push_back({trace_.window_begin_ns, end_ns, has_operators ? Depth::kOps : Depth::kKernels});
-  }
   const Status status = rows_.Finish(!report->complete);
   report->tool = "Pitot";
   report->how.clear();
   report->lacks = {"instants, counters, stages and tokens", "arguments", "losses", "spans of CUDA events"};
   if (unix_offset_ns_ == 0) report->lacks.push_back("the date");
+  if (!has_depths_) report->lacks.push_back("depths of recording");
   report->counts = {{"times_out_of_range", rows_.times_out_of_range()}};
   return status;
 }

@@ -63,6 +63,7 @@ class OwnXSpaceTarget final : public XSpaceTarget {
   Rows requests_, batches_;
   XlaLaunches launches_;
   int64_t unix_offset_ns_ = 0;
+  bool has_depths_ = false;  // of recording: older files lack them
 };
 
 }  // namespace pitot::read

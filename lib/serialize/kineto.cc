@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/depth_rows.h"
 #include "model/moment.h"
 #include "model/python_function.h"
 #include "model/request_text.h"
@@ -102,10 +103,14 @@ class KinetoTrace {
     out_.Pair("displayTimeUnit", "ms");
     // Unix time at the origin of the trace's clock.
     if (model::HasDate(trace_)) out_.Pair("baseTimeNanoseconds", trace_.clock.realtime_ns - trace_.clock.monotonic_ns);
+    if (!trace_.depths.empty()) out_.Pair(model::kDepthsKey, model::DepthsText(trace_.depths));
+    if (!trace_.operator_depths.empty())
+      out_.Pair(model::kOperatorDepthsKey, model::DepthsText(trace_.operator_depths));
     for (const model::Attribute& attribute : trace_.attributes) {
       const std::string_view key = trace_.strings[attribute.key];
-      constexpr std::string_view kOurs[] = {"schemaVersion", "deviceProperties", "displayTimeUnit",
-                                            "baseTimeNanoseconds", "traceEvents"};
+      constexpr std::string_view kOurs[] = {"schemaVersion",          "deviceProperties", "displayTimeUnit",
+                                            "baseTimeNanoseconds",    "traceEvents",      model::kDepthsKey,
+                                            model::kOperatorDepthsKey};
       if (std::find(std::begin(kOurs), std::end(kOurs), key) == std::end(kOurs))
         out_.Pair(key, trace_.strings[attribute.value]);
     }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/depth_rows.h"
 #include "model/enclosing.h"
 #include "model/kernel_name.h"
 #include "model/occupancy.h"
@@ -84,6 +85,8 @@ class XSpaceWriter {
     plane.PlaneStat("pitot_clock_offset_ns", static_cast<uint64_t>(base_ns_));
     plane.PlaneStat("pitot_window_begin_ns", static_cast<uint64_t>(trace_.window_begin_ns));
     plane.PlaneStat("pitot_window_end_ns", static_cast<uint64_t>(trace_.window_end_ns));
+    plane.PlaneStat(model::kDepthsKey, model::DepthsText(trace_.depths));
+    plane.PlaneStat(model::kOperatorDepthsKey, model::DepthsText(trace_.operator_depths));
     std::vector<std::vector<uint32_t>> batches(trace_.threads.size() + 1);  // the last: of unknown threads
     for (uint32_t batch = 0; batch < trace_.batches.size(); ++batch)
       batches[std::min<size_t>(trace_.batches[batch].thread, trace_.threads.size())].push_back(batch);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <zlib.h>
 
+#include <stdlib.h>
+
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <map>
 #include <string>
 
@@ -141,6 +144,45 @@ TEST_CASE("several dumps become one file of Perfetto's only, and none if one can
   folder.Write("empty.json", R"({"schemaVersion": 1, "traceEvents": []})");
   CHECK(folder.Run("convert one.pitot empty.json -o both.tar").err.find("empty.json is empty. Leave it out") !=
         std::string::npos);
+  fakes::StringSink empty;
+  REQUIRE(pitot::MakeDumpSerializer()->Serialize(pitot::model::Trace(), empty).ok());
+  folder.Write("empty.pitot", empty.bytes);
+  const Result of_empty = folder.Run("convert empty.pitot empty.pitot -o both.tar");
+  CHECK(of_empty.exit_code == 1);
+  CHECK(of_empty.err.find("empty.pitot is empty. Leave it out") != std::string::npos);
+  CHECK(ReadFile(folder / "both.tar").empty());
+}
+
+TEST_CASE("no command writes over a trace of the folder that it reads", "[cli]") {
+  const Folder folder;
+  const std::string trace = Serialized(*pitot::MakeKinetoSerializer());
+  std::filesystem::create_directory(folder / "in");
+  folder.Write("in/a.json", trace);
+  folder.Write("in/b.json", trace);
+  folder.Write("one.json", trace);
+
+  for (const char* command : {"convert in", "convert one.json in", "view in", "report in", "report in/a.json in/b.json",
+                              "roofline in", "recover in"}) {
+    INFO(command);
+    const Result result = folder.Run(std::string(command) + " -o in/b.json");
+    CHECK(result.exit_code == 2);
+    CHECK(result.err.find("in/b.json is an input. Choose another place with -o") != std::string::npos);
+    CHECK((ReadFile(folder / "in/b.json") == trace));
+  }
+  CHECK(folder.Run("convert in -o in/new").exit_code == 0);
+}
+
+TEST_CASE("the output of a folder is next to it, with its name", "[cli]") {
+  const Folder folder;
+  std::filesystem::create_directories(folder / "run.1/in");
+  folder.Write("run.1/in/a.json", kTheirs);
+  folder.Write("run.1/b.json", kTheirs);
+
+  CHECK(folder.Run("view run.1/").out.find("wrote run.1.html (") == 0);
+  CHECK(folder.Run("convert run.1/in/").out.find("wrote run.1/in.pftrace (") == 0);
+  CHECK(folder.Run("convert run.1/in/.").out.find("wrote run.1/in.pftrace (") == 0);
+  CHECK(system(("cd " + (folder / "run.1/in") + " && " PITOT_PROGRAM " convert . >out").c_str()) == 0);
+  CHECK(ReadFile(folder / "run.1/in/out").find("run.1/in.pftrace (") != std::string::npos);
 }
 
 TEST_CASE("convert writes no empty file: it says what the trace lacks, and exits with 1", "[cli]") {

@@ -213,6 +213,15 @@ TEST_CASE("a folder of tables is written as a whole or not at all", "[cli]") {
   CHECK(NamesIn(folder / "old") == names);
   CHECK(ReadFile(folder / "old/requests.parquet") == "before");
 
+  fs::remove(folder / "old/gpu_work.parquet");
+  fs::create_directory(folder / "old/gpu_work.parquet");
+  const cli_test::Result blocked = folder.Run("convert dump.pitot --to parquet -o old");
+  CHECK(blocked.exit_code == 6);
+  CHECK(blocked.err == "pitot: cannot write old/gpu_work.parquet: Is a directory. Choose another place with -o.\n");
+  CHECK(NamesIn(folder / "old") == names);
+  CHECK(ReadFile(folder / "old/requests.parquet") == "before");
+  fs::remove(folder / "old/gpu_work.parquet");
+
   CHECK(ConvertBounded(folder, "old", most) == 0);
   CHECK(NamesIn(folder / "old") == names);
   CHECK(ReadFile(folder / "old/requests.parquet") == requests);

@@ -369,7 +369,7 @@ TEST_CASE("why replaces neither the dump nor another file by a baseline", "[cli]
 
   const Result itself = folder.Run("why before.pitot --save-baseline before.pitot");
   CHECK(itself.exit_code == 2);
-  CHECK(Contains(itself.err, "is the input itself. Choose another place with --save-baseline."));
+  CHECK(Contains(itself.err, "is an input. Choose another place with --save-baseline."));
   CHECK(folder.Run("info before.pitot").exit_code == 0);
   const Result other = folder.Run("why before.pitot --save-baseline notes.txt");
   CHECK(other.exit_code == 2);

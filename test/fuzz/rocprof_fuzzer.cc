@@ -12,6 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
 bool fuzz::WriteCorpus(const std::string& folder) {
   const std::string sample = read_test::RocprofJson();
-  return fuzz::WriteFile(folder + "/sample", sample) && fuzz::WriteFile(folder + "/cut", sample.substr(0, 3000));
+  return fuzz::WriteFile(folder + "/sample", sample) && fuzz::WriteFile(folder + "/cut", sample.substr(0, 3000)) &&
+         fuzz::WriteFile(folder + "/two", sample + "\n" + sample);
 }
 #endif

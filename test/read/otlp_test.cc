@@ -279,8 +279,8 @@ TEST_CASE("parents that go round, and hostile times, do no harm", "[otlp]") {
                                     Span("00000000000000ab", "b", R"("parentSpanId":"00000000000000aa")") + "," +
                                     Span("00000000000000ac", "c")));
   CHECK(round.trace.requests.size() == 1);
-  CHECK(round.Count("orphans") == 2);
-  CHECK(round.report.problems == "2 spans within no request of the file were left out");
+  CHECK(round.Count("too_deep") == 2);
+  CHECK(round.report.problems == "2 spans more than 256 deep in others were left out");
 
   std::string spans;
   for (int i = 0; i < 9; ++i)
@@ -291,8 +291,22 @@ TEST_CASE("parents that go round, and hostile times, do no harm", "[otlp]") {
   CHECK(long_ones.Count("times_out_of_range") == 8);
 }
 
+TEST_CASE("a span more than 256 deep in a request is left out, and so is one in none", "[otlp]") {
+  std::string spans = Span("0000000000000001", "request", R"("kind":2)");
+  for (int i = 2; i <= 259; ++i) {
+    char id[17], parent[17];
+    snprintf(id, sizeof id, "%016x", i);
+    snprintf(parent, sizeof parent, "%016x", i - 1);
+    spans += "," + Span(id, "part", std::string(R"("parentSpanId":")") + parent + "\"");
+  }
+  const Read deep = Parse(Document(spans));
+  CHECK(deep.trace.asyncs.size() == 256);
+  CHECK(deep.report.problems == "2 spans more than 256 deep in others were left out");
+}
+
 TEST_CASE("what Pitot writes as spans comes back as it was", "[otlp]") {
-  const Trace before = pitot::test::SampleTrace();
+  Trace before = pitot::test::SampleTrace();
+  before.requests[0].host_id = before.strings.Add("cmpl-7");
   const Read read = Parse(Written(before));
 
   REQUIRE(read.status.ok());
@@ -305,6 +319,7 @@ TEST_CASE("what Pitot writes as spans comes back as it was", "[otlp]") {
     const RequestRow &was = before.requests[i], &is = after.requests[i];
     INFO("request " << i);
     CHECK(is.id == was.id);
+    CHECK(after.strings[is.host_id] == before.strings[was.host_id]);
     CHECK(is.parent_id == was.parent_id);
     CHECK(is.begin_ns - after.requests[0].begin_ns == was.begin_ns - before.requests[0].begin_ns);
     CHECK(is.duration_ns == was.duration_ns);

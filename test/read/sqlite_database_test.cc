@@ -3,6 +3,8 @@
 // What hostile databases may not do.
 #include "read/sqlite_database.h"
 
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -78,6 +80,34 @@ size_t Big(const std::string& bytes, size_t at, size_t size) {
   return value;
 }
 
+// A table whose pages are a tree: all children of the root become one page, whose children are one page, and so on for
+// 17 levels.
+std::string RepeatedPages() {
+  std::string bytes = Database(
+      "PRAGMA page_size=512; CREATE TABLE t (value TEXT); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n "
+      "WHERE i < 20000) INSERT INTO t SELECT 'abcdefgh' FROM n;");
+  REQUIRE(CountRows(bytes).first == 20000);
+  constexpr size_t kPage = 512, kRoot = 2, kLevels = 17;
+  constexpr char kInterior = 5, kLeaf = 13;
+  const std::string root = bytes.substr((kRoot - 1) * kPage, kPage);
+  REQUIRE(root[0] == kInterior);
+  size_t leaf = kRoot + kLevels;
+  while (bytes[(leaf - 1) * kPage] != kLeaf) ++leaf;
+  for (size_t level = 0; level < kLevels; ++level) {
+    const size_t child = level + 1 < kLevels ? kRoot + level + 1 : leaf;
+    const std::string number = {0, 0, static_cast<char>(child >> 8), static_cast<char>(child & 255)};
+    std::string page = root;
+    page.replace(8, 4, number);
+    for (size_t cell = 0; cell < Big(page, 3, 2); ++cell) page.replace(Big(page, 12 + 2 * cell, 2), 4, number);
+    bytes.replace((kRoot + level - 1) * kPage, kPage, page);
+  }
+  return bytes;
+}
+
+void WriteContent(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
 }  // namespace
 
 TEST_CASE("a table without a column has no values of it, and a missing table no rows", "[sqlite]") {
@@ -102,30 +132,30 @@ TEST_CASE("views, virtual tables and functions of a database are not run", "[sql
 }
 
 TEST_CASE("a tree of pages that repeats ends", "[sqlite]") {
-  // All children of the root become one page, whose children are one page, and so on for 17 levels.
-  std::string bytes = Database(
-      "PRAGMA page_size=512; CREATE TABLE t (value TEXT); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n "
-      "WHERE i < 20000) INSERT INTO t SELECT 'abcdefgh' FROM n;");
-  REQUIRE(CountRows(bytes).first == 20000);
-  constexpr size_t kPage = 512, kRoot = 2, kLevels = 17;
-  constexpr char kInterior = 5, kLeaf = 13;
-  const std::string root = bytes.substr((kRoot - 1) * kPage, kPage);
-  REQUIRE(root[0] == kInterior);
-  size_t leaf = kRoot + kLevels;
-  while (bytes[(leaf - 1) * kPage] != kLeaf) ++leaf;
-  for (size_t level = 0; level < kLevels; ++level) {
-    const size_t child = level + 1 < kLevels ? kRoot + level + 1 : leaf;
-    const std::string number = {0, 0, static_cast<char>(child >> 8), static_cast<char>(child & 255)};
-    std::string page = root;
-    page.replace(8, 4, number);
-    for (size_t cell = 0; cell < Big(page, 3, 2); ++cell) page.replace(Big(page, 12 + 2 * cell, 2), 4, number);
-    bytes.replace((kRoot + level - 1) * kPage, kPage, page);
-  }
+  const std::string bytes = RepeatedPages();
 
   const auto [rows, status] = CountRows(bytes);
 
   CHECK(rows <= bytes.size() / 4);
   CHECK(std::string(status.message()) == "its tables hold more than a file of its size can: it is damaged");
+}
+
+TEST_CASE("few rows that take many steps end, too", "[sqlite]") {
+  const std::string bytes = RepeatedPages();
+  const Input input = {"", bytes.data(), bytes.size()};
+  SqliteDatabase database(input);
+  SqliteDatabase::Rows rows =
+      database.Read("t", {"value", "value", "value", "value", "value", "value", "value", "value", "value", "value",
+                          "value", "value", "value", "value", "value", "value", "value", "value", "value", "value",
+                          "value", "value", "value", "value", "value", "value", "value", "value", "value", "value",
+                          "value", "value", "value", "value", "value", "value", "value", "value", "value", "value",
+                          "value", "value", "value", "value", "value", "value", "value", "value", "value", "value",
+                          "value", "value", "value", "value", "value", "value", "value", "value", "value", "value"});
+  size_t count = 0;
+  while (rows.Next()) ++count;
+
+  CHECK(count < bytes.size() / 5);  // fewer than the limit of rows
+  CHECK(std::string(database.status().message()) == "its tables hold more than a file of its size can: it is damaged");
 }
 
 TEST_CASE("a damaged page costs the rest of its table, and says so", "[sqlite]") {
@@ -215,4 +245,75 @@ TEST_CASE("a write-ahead log without its index is named, and the rest is read", 
   CHECK(empty.status.code() == StatusCode::kInvalidArgument);
   CHECK(std::string(empty.status.message()).find("empty.sqlite-wal, which was not read") != std::string::npos);
   CHECK((ContentsOf(copy.path()) == before));
+}
+
+TEST_CASE("a damaged write-ahead log is named, and the rest is read", "[sqlite]") {
+  const fakes::TempDirectory directory;
+  OpenDatabase writer(directory / "x.sqlite", NsysSql());
+  writer.Run("PRAGMA wal_checkpoint(TRUNCATE); DELETE FROM OSRT_API; CREATE TABLE more (a);");
+  const std::string database = ContentOf(directory / "x.sqlite"), log = ContentOf(directory / "x.sqlite-wal"),
+                    index = ContentOf(directory / "x.sqlite-shm");
+  constexpr size_t kMagic = 0, kVersion = 7, kSalt = 16, kHeadSum = 24, kPage = 32 + 24 + 1000;
+  const auto with_other_byte = [&](size_t at) {
+    std::string bytes = log;
+    bytes[at] = static_cast<char>(bytes[at] ^ 1);
+    return bytes;
+  };
+  REQUIRE(log.size() > 5000);
+  for (const std::string& damaged :
+       {with_other_byte(kMagic), with_other_byte(kVersion), with_other_byte(kSalt), with_other_byte(kHeadSum),
+        with_other_byte(kPage), log.substr(0, 5000), log.substr(0, 20), std::string(33, 'x')}) {
+    const fakes::TempDirectory copy;
+    WriteContent(copy / "x.sqlite", database);
+    WriteContent(copy / "x.sqlite-wal", damaged);
+    WriteContent(copy / "x.sqlite-shm", index);
+
+    const Read read = ReadFile(copy / "x.sqlite");
+
+    CHECK(read.status.code() == StatusCode::kDataLoss);
+    CHECK(std::string(read.status.message()).find("x.sqlite-wal, which is damaged and was not read") !=
+          std::string::npos);
+    CHECK(read.trace.gpu.size() == 3);
+  }
+}
+
+TEST_CASE("a pipe in the place of a database's log, index or journal is not opened", "[sqlite]") {
+  const fakes::TempDirectory directory;
+  OpenDatabase writer(directory / "x.sqlite", NsysSql());
+  writer.Run("PRAGMA wal_checkpoint(TRUNCATE); DELETE FROM OSRT_API;");
+  for (const std::string& name : std::vector<std::string>{"x.sqlite-wal", "x.sqlite-shm", "x.sqlite-journal"}) {
+    CAPTURE(name);
+    const fakes::TempDirectory copy;
+    for (const std::string& other : fakes::NamesIn(directory.path())) {
+      if (other != name) std::filesystem::copy_file(directory / other, copy / other);
+    }
+    REQUIRE(mkfifo((copy / name).c_str(), 0600) == 0);
+
+    const Read read = ReadFile(copy / "x.sqlite");
+
+    CHECK(read.status.code() == StatusCode::kDataLoss);
+    CHECK(read.trace.gpu.size() == 3);
+  }
+}
+
+TEST_CASE("a database with a transaction that is to be undone says so", "[sqlite]") {
+  const fakes::TempDirectory directory, copy;
+  sqlite3* handle = nullptr;
+  sqlite3_open((directory / "x.sqlite").c_str(), &handle);
+  REQUIRE(sqlite3_exec(handle, (NsysSql() + "BEGIN; DELETE FROM OSRT_API;").c_str(), nullptr, nullptr, nullptr) ==
+          SQLITE_OK);
+  sqlite3_db_cacheflush(handle);
+  for (const std::string& name : fakes::NamesIn(directory.path()))
+    std::filesystem::copy_file(directory / name, copy / name);
+  sqlite3_close(handle);
+
+  const Read read = ReadFile(copy / "x.sqlite");
+  CHECK(read.status.code() == StatusCode::kDataLoss);
+  CHECK(std::string(read.status.message()).find("which undoes it by " + (copy / "x.sqlite-journal")) !=
+        std::string::npos);
+  CHECK_FALSE(read.report.complete);
+
+  // As PRAGMA journal_mode=PERSIST leaves it.
+  WriteContent(copy / "x.sqlite-journal", std::string(512, '\0'));
+  CHECK(ReadFile(copy / "x.sqlite").status.ok());
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fakes/string_sink.h"
+#include "model/lacking.h"
 #include "pitot/serialize/xspace.h"
 #include "read/parse.h"
 #include "read/tables.h"
@@ -206,6 +207,45 @@ TEST_CASE("what Pitot wrote as an XSpace has the same tables when it is read", "
   check(incident::MakeGpuTrace());
   check(pitot::test::SampleTrace());
   check(pitot::test::LargeTrace(2000));
+}
+
+TEST_CASE("an XSpace by Pitot says when GPUs and operators were recorded", "[xspace]") {
+  Trace trace = pitot::test::SampleTrace();
+  const int64_t begin_ns = trace.window_begin_ns, end_ns = trace.window_end_ns, middle_ns = (begin_ns + end_ns) / 2;
+  trace.depths = {{begin_ns, middle_ns, pitot::Depth::kScopes}, {middle_ns, end_ns, pitot::Depth::kKernels}};
+  trace.operator_depths = {{begin_ns, middle_ns, pitot::Depth::kScopes}, {middle_ns, end_ns, pitot::Depth::kOps}};
+  const std::vector<std::string> table = read_test::Table(trace, TopBy::kOperator);
+  REQUIRE(std::any_of(table.begin(), table.end(),
+                      [](const std::string& row) { return row.find("(operators not recorded)") == 0; }));
+
+  const std::string bytes = Written(trace);
+  const Read read = Parse(bytes);
+
+  CHECK(read_test::Table(read.trace, TopBy::kOperator) == table);
+  REQUIRE(read.trace.depths.size() == 2);
+  CHECK(read.trace.depths[1].begin_ns == middle_ns);
+  CHECK(read.trace.depths[1].depth == pitot::Depth::kKernels);
+  CHECK(read.trace.operator_depths.size() == 2);
+  CHECK(!pitot::model::IsLacking(read.trace, "depths of recording"));
+
+  // An older file does not have it.
+  std::string older = bytes;
+  for (size_t at = 0; (at = older.find("pitot_depths")) != std::string::npos;) older[at] = 'P';
+  const Read of_older = Parse(older);
+  CHECK(of_older.trace.depths.empty());
+  CHECK(pitot::model::IsLacking(of_older.trace, "depths of recording"));
+}
+
+TEST_CASE("depths of an XSpace that make no sense are left out", "[xspace]") {
+  Trace trace = pitot::test::SampleTrace();
+  trace.depths = {{1000, 2000, pitot::Depth::kGraphs}, {2000, 3000, pitot::Depth::kOps}};
+  const std::string bytes = Written(trace), text = "2000 3000 ops";
+  for (const char* other : {"3000 2000 ops", "2000 3000 opt", "20x0 3000 ops", "-200 3000 ops", "2000 3000    "}) {
+    CAPTURE(other);
+    std::string changed = bytes;
+    changed.replace(changed.find(text), text.size(), other);
+    CHECK(Parse(changed).trace.depths.size() == 1);
+  }
 }
 
 TEST_CASE("a request in an XSpace by Pitot has its route, outcome and events", "[xspace]") {

@@ -11,6 +11,7 @@
 
 #include "fakes/string_sink.h"
 #include "golden.h"
+#include "model/depth_rows.h"
 #include "model/kernel_name.h"
 #include "pitot/model/trace.h"
 #include "pitot/read/kineto.h"
@@ -141,6 +142,9 @@ TEST_CASE("a trace reads back from Kineto's JSON, except for what the format can
   CHECK(read.AttributeOf("host") == "gpu-\xc3\xa9t\xc3\xa9");
   REQUIRE(read.overheads.size() == 2);
   CHECK(read.strings[read.overheads[0].name] == "module loading");
+  CHECK(model::DepthsText(read.depths) == model::DepthsText(trace.depths));
+  CHECK(model::DepthsText(read.operator_depths) == model::DepthsText(trace.operator_depths));
+  CHECK(read.operator_depths.size() == 2);
 }
 
 TEST_CASE("random traces read back from Kineto's JSON", "[kineto]") {
