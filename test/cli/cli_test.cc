@@ -881,7 +881,8 @@ TEST_CASE("missing files and files that are not dumps are told apart", "[cli]") 
     CHECK(missing.out == "");
     const Result without = folder.Run(command + " .");
     CHECK(without.exit_code == 3);
-    CHECK(without.err.find("there is no incident in .: one is written when a trigger fires") != std::string::npos);
+    CHECK(without.err.find("there is no incident and no trace in .: an incident is written when a trigger fires") !=
+          std::string::npos);
     CHECK(std::count(without.err.begin(), without.err.end(), '\n') == 1);
     CHECK(folder.Run(command + " garbage").exit_code == 5);
     CHECK(folder.Run(command + " empty").exit_code == 5);
