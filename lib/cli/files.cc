@@ -22,6 +22,7 @@
 #include "cli/command.h"
 #include "cli/incidents.h"
 #include "cli/leftovers.h"
+#include "cli/piped.h"
 #include "cli/several_files.h"
 #include "serialize/dump_format.h"
 
@@ -117,7 +118,9 @@ int AnswerOf(const std::string& path, const Status& status, const TraceReport& r
 }
 
 int LoadFile(const std::string& path, model::Trace* trace, LoadReport* report) {
-  const Status status = ReadTrace(path, trace, &report->file);
+  std::string file;
+  if (const int kept = KeepPiped(path, &file); kept != kDone) return kept;
+  const Status status = ReadTrace(file, trace, &report->file);
   return report->IsDump() ? AnswerOfDump(path, status, report->file.dump, report->is_recovering)
                           : AnswerOf(path, status, report->file);
 }
@@ -246,6 +249,7 @@ int WriteFile(Serializer& serializer, const model::Trace& trace, const std::stri
 }
 
 std::string WithExtension(const std::string& path, const std::string& extension) {
+  if (IsDescriptor(path)) return "stdin" + extension;
   const size_t slash = path.rfind('/'), dot = path.rfind('.');
   const size_t name = slash == std::string::npos ? 0 : slash + 1;
   const bool has_extension = dot != std::string::npos && dot > name;

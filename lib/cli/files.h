@@ -30,8 +30,9 @@ struct LoadReport {
   bool IsDump() const { return file.format == "dump"; }
 };
 
-// Reads a file of any known format, recognised by its content. Returns kDone or kDamaged with the trace
-// filled; losses are listed on stderr. Otherwise returns the exit code, with a message on stderr that says what to do.
+// Reads a file of any known format, recognised by its content, or a pipe (piped.h). Returns kDone or kDamaged with the
+// trace filled; losses are listed on stderr. Otherwise returns the exit code, with a message on stderr that says what
+// to do.
 int Load(const std::string& path, model::Trace* trace, LoadReport* report);
 // Several as one trace, joined by their clocks.
 int Load(const std::vector<std::string>& paths, model::Trace* trace, LoadReport* report);
@@ -51,7 +52,8 @@ int ExitCodeOf(int loaded, int answered);
 int WriteFile(Serializer& serializer, const model::Trace& trace, const std::string& path, uint64_t* bytes,
               const char* option = "-o");
 
-// `path` with its last extension replaced: "a/dump.pitot" and ".pftrace" is "a/dump.pftrace".
+// `path` with its last extension replaced: "a/dump.pitot" and ".pftrace" is "a/dump.pftrace". For standard input and
+// pipes "stdin.pftrace".
 std::string WithExtension(const std::string& path, const std::string& extension);
 
 // False, with a message, if both name one file.
