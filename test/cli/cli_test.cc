@@ -673,7 +673,9 @@ TEST_CASE(
   REQUIRE(tables != std::string::npos);
   CheckGolden("report_incident.txt",
               result.out.substr(rest + 2, appendix + line.size() - rest - 2) + result.out.substr(tables));
-  CHECK(folder.Run("report dump.pitot -o report.txt").exit_code == 0);
+  const Result written = folder.Run("report dump.pitot -o report.txt");
+  CHECK(written.exit_code == 0);
+  CHECK(written.out.find("wrote report.txt (") == 0);
   CHECK(ReadFile(folder / "report.txt") == result.out);
 }
 
