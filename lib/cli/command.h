@@ -23,7 +23,7 @@ enum ExitCode {
 // For the argument that DumpPath reads.
 inline constexpr const char* kDumpHelp =
     "A dump, the directory of its incident, a directory of incidents (the newest is used), or a trace of another tool: "
-    "PyTorch's profiler, ONNX Runtime, JAX, Nsight Systems, rocprofv3, Perfetto, OTLP, Chrome JSON";
+    "PyTorch's profiler, ONNX Runtime, JAX, Nsight Systems, rocprofv3, Perfetto, OTLP, Chrome JSON; - is stdin";
 // After it, for a command that takes several.
 inline constexpr const char* kSeveralHelp = ". Several are read as one trace, joined by their clocks";
 

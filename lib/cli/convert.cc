@@ -144,7 +144,9 @@ int Convert(const ConvertOptions& options) {
 
   const Target& target = TargetOf(options.format);
   if (const std::string missing = target.missing(trace); !missing.empty()) {
-    Complain(absl::StrFormat("%s has no %s: no file for %s was written.", input, missing, options.format));
+    const bool can_others = target.missing != AnythingMissing && *AnythingMissing(trace) == '\0';
+    Complain(absl::StrFormat("%s has no %s: no file for %s was written.%s", input, missing, options.format,
+                             can_others ? " --to perfetto and --to parquet need none." : ""));
     return ExitCodeOf(loaded, kNothingFound);
   }
   const bool is_gzipped = options.compress && !target.compresses_itself;

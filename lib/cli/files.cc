@@ -22,6 +22,7 @@
 #include "cli/command.h"
 #include "cli/incidents.h"
 #include "cli/leftovers.h"
+#include "cli/piped.h"
 #include "cli/several_files.h"
 #include "serialize/dump_format.h"
 
@@ -118,7 +119,9 @@ int AnswerOf(const std::string& path, const Status& status, const TraceReport& r
 
 int LoadFile(const std::string& path, model::Trace* trace, LoadReport* report) {
   report->paths.push_back(path);
-  const Status status = ReadTrace(path, trace, &report->file);
+  std::string file;
+  if (const int kept = KeepPiped(path, &file); kept != kDone) return kept;
+  const Status status = ReadTrace(file, trace, &report->file);
   return report->IsDump() ? AnswerOfDump(path, status, report->file.dump, report->is_recovering)
                           : AnswerOf(path, status, report->file);
 }
@@ -244,6 +247,7 @@ int WriteFile(Serializer& serializer, const model::Trace& trace, const std::stri
 }
 
 std::string WithExtension(const std::string& path, const std::string& extension) {
+  if (IsDescriptor(path)) return "stdin" + extension;
   std::error_code error;
   if (fs::is_directory(path, error)) {
     fs::path folder = fs::path(path).lexically_normal();

@@ -31,8 +31,9 @@ struct LoadReport {
   bool IsDump() const { return file.format == "dump"; }
 };
 
-// Reads a file of any known format, recognised by its content. Returns kDone or kDamaged with the trace
-// filled; losses are listed on stderr. Otherwise returns the exit code, with a message on stderr that says what to do.
+// Reads a file of any known format, recognised by its content, or a pipe (piped.h). Returns kDone or kDamaged with the
+// trace filled; losses are listed on stderr. Otherwise returns the exit code, with a message on stderr that says what
+// to do.
 int Load(const std::string& path, model::Trace* trace, LoadReport* report);
 // Several as one trace, joined by their clocks.
 int Load(const std::vector<std::string>& paths, model::Trace* trace, LoadReport* report);
@@ -50,7 +51,8 @@ int WriteFile(Serializer& serializer, const model::Trace& trace, const std::stri
               const char* option = "-o");
 
 // `path` with its last extension replaced: "a/dump.pitot" and ".pftrace" is "a/dump.pftrace". A folder's name keeps its
-// extension: "a/run.1/" is "a/run.1.pftrace", and "." the folder's own name, next to it.
+// extension: "a/run.1/" is "a/run.1.pftrace", and "." the folder's own name, next to it. For standard input and pipes
+// "stdin.pftrace".
 std::string WithExtension(const std::string& path, const std::string& extension);
 
 // False, with a message, if `output` is one of the inputs.

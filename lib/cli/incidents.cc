@@ -17,7 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kLevels = 3;
 constexpr int64_t kSecondNs = 1'000'000'000;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -41,7 +40,7 @@ void FindBelow(const fs::path& folder, const std::string& at, int levels, std::v
     const std::string name = path.filename();
     if (name[0] == '.') continue;
     if (!fs::is_directory(path, other)) {
-      const bool is_of_subfolder = levels < kLevels;
+      const bool is_of_subfolder = levels < kLevelsBelow;
       if (is_of_subfolder && path.extension() == ".pitot" && fs::is_regular_file(path, other))
         found->push_back({at, EndOf(path), path});
       continue;
@@ -101,7 +100,7 @@ bool AreOfOneStart(const model::Trace& a, const model::Trace& b) {
 
 std::vector<std::string> DumpsBelow(const std::string& folder) {
   std::vector<FoundDump> found;
-  FindBelow(folder, "", kLevels, &found);
+  FindBelow(folder, "", kLevelsBelow, &found);
   std::sort(found.begin(), found.end(), [](const FoundDump& a, const FoundDump& b) {
     return std::tie(a.at, a.end_ns, a.path) < std::tie(b.at, b.end_ns, b.path);
   });

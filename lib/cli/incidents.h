@@ -12,6 +12,7 @@
 namespace pitot::cli {
 
 inline constexpr char kDumpFile[] = "dump.pitot";
+inline constexpr int kLevelsBelow = 3;  // folders below the named one that are searched
 
 // The parts of an incident directory's name: "2026-11-21T01:53:59Z", "0007", "latency-classify"; all "" for another
 // name.

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/columns.h"
 #include "cli/command.h"
 #include "cli/command_line.h"
@@ -217,6 +218,19 @@ ordered_json JsonOf(const Listed& incident) {
   return one;
 }
 
+// Why there is nothing to list: incidents of workers may be in a folder each.
+std::string WhyNone(const std::string& folder) {
+  std::vector<std::string> folders;
+  for (const std::string& dump : DumpsBelow(folder)) {
+    const fs::path path(dump);
+    const std::string of = path.filename() == kDumpFile ? path.parent_path().parent_path() : path.parent_path();
+    if (std::find(folders.begin(), folders.end(), of) == folders.end()) folders.push_back(of);
+  }
+  const std::string none = "there is no incident in " + folder;
+  return folders.empty() ? none + ": one is written when a trigger fires or the server calls Recorder::Trigger."
+                         : none + ", but in folders below it: list " + absl::StrJoin(folders, ", ") + ".";
+}
+
 int List(const ListArguments& arguments) {
   std::vector<Listed> incidents;
   if (!ReadAll(arguments.folder, &incidents)) return kUnreadable;
@@ -226,6 +240,7 @@ int List(const ListArguments& arguments) {
     Print(ordered_json{{"incidents", all}}.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
   } else {
     Print(TextOf(incidents));
+    if (incidents.empty()) Complain(WhyNone(arguments.folder));
   }
   return incidents.empty() ? kNothingFound : kDone;
 }

@@ -50,6 +50,10 @@ std::vector<tables::Table> NamedTables(const model::Trace& trace, const std::str
 }
 
 int Query(QueryOptions options) {
+  if (absl::StripAsciiWhitespace(options.sql).empty()) {
+    Complain("the query is empty: \"show tables\" lists the tables.");
+    return kUsage;
+  }
   model::Trace trace;
   LoadReport report;
   const int loaded = Load(options.input, &trace, &report);

@@ -116,7 +116,11 @@ int Report(const ReportOptions& options) {
   HtmlFile html(request);
   uint64_t bytes = 0;
   const int written = WriteFile(options.html ? static_cast<Serializer&>(html) : text, trace, options.output, &bytes);
-  return written != kDone ? written : loaded;
+  if (written != kDone) return written;
+  if (options.output != "-")
+    PrintLine("wrote " + options.output + " (" + base::Bytes(bytes) + ")" +
+              (options.html ? ": open it in a browser" : ""));
+  return loaded;
 }
 
 }  // namespace

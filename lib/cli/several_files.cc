@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "base/columns.h"
 #include "cli/command.h"
 #include "cli/incidents.h"
+#include "model/same_recording.h"
 #include "pitot/read/join.h"
 
 namespace pitot::cli {
@@ -24,20 +26,37 @@ using model::Trace;
 
 struct Part {
   std::string path;
+  size_t place = 0;  // in the order in which they are joined
   Trace trace;
   LoadReport report;
 };
 
-// The files of a folder, without hidden ones, by name.
-std::vector<std::string> FilesIn(const std::string& folder) {
+// What is in a folder, without hidden names, by name.
+std::vector<std::string> PathsIn(const std::string& folder, fs::file_type type) {
   std::vector<std::string> paths;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     std::error_code gone;
-    if (entry->path().filename().native()[0] != '.' && entry->is_regular_file(gone)) paths.push_back(entry->path());
+    if (entry->path().filename().native()[0] != '.' && entry->status(gone).type() == type)
+      paths.push_back(entry->path());
   }
   std::sort(paths.begin(), paths.end());
   return paths;
+}
+std::vector<std::string> FilesIn(const std::string& folder) { return PathsIn(folder, fs::file_type::regular); }
+
+// The folders with traces below a folder, by name. Looks at `most_files` files, and reduces it.
+void FindTraces(const std::string& folder, int levels, size_t* most_files, std::vector<std::string>* found) {
+  for (const std::string& below : PathsIn(folder, fs::file_type::directory)) {
+    for (const std::string& file : FilesIn(below)) {
+      if (*most_files == 0) return;
+      --*most_files;
+      if (!LooksLikeTrace(file)) continue;
+      found->push_back(below);
+      break;
+    }
+    if (levels > 1) FindTraces(below, levels - 1, most_files, found);
+  }
 }
 
 std::vector<std::string> InBoth(const std::vector<std::string>& a, const std::vector<std::string>& b) {
@@ -96,6 +115,75 @@ void KeepNewestOfEachProcess(std::vector<Part>* parts) {
   *parts = std::move(kept);
 }
 
+bool EndsWith(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+// Whether they are of one run of JAX's profiler. HOST.trace.json.gz and perfetto_trace.json.gz repeat HOST.xplane.pb
+// without its date.
+bool IsJaxTwin(const Part& part, const Part& whole) {
+  constexpr std::string_view kJson = ".trace.json", kPacked = ".gz", kXSpace = ".xplane.pb";
+  if (part.report.file.format != "jax" || whole.report.file.format != "xspace") return false;
+  if (fs::path(part.path).parent_path() != fs::path(whole.path).parent_path()) return false;
+  std::string name = fs::path(part.path).filename();
+  if (EndsWith(name, kPacked)) name.resize(name.size() - kPacked.size());
+  if (name == "perfetto_trace.json") return true;
+  if (!EndsWith(name, kJson)) return false;
+  name.resize(name.size() - kJson.size());
+  return fs::path(whole.path).filename() == name + std::string(kXSpace);
+}
+
+// Files of one recording count once, such as a trace and its conversion: of such twins the dump stays, or the one that
+// Pitot did not write, or the one with most in it.
+void LeaveOutTwins(std::vector<Part>* parts) {
+  const auto rank = [](const Part& part) {
+    const TraceReport& file = part.report.file;
+    const int of_format = part.report.IsDump() ? 0 : file.format == "jax" || file.tool == "Pitot" ? 2 : 1;
+    const Trace& trace = part.trace;
+    const uint64_t rows = trace.requests.size() + trace.events.size() + trace.calls.size() + trace.gpu.size();
+    return std::pair(of_format, UINT64_MAX - rows);
+  };
+  for (size_t i = 0; i < parts->size(); ++i) (*parts)[i].place = i;
+  std::stable_sort(parts->begin(), parts->end(), [&](const Part& a, const Part& b) { return rank(a) < rank(b); });
+  std::vector<Part> kept;
+  for (Part& part : *parts) {
+    const auto whole = std::find_if(kept.begin(), kept.end(), [&](const Part& one) {
+      return IsJaxTwin(part, one) || model::Repeats(part.trace, one.trace);
+    });
+    if (whole != kept.end())
+      Complain(absl::StrFormat("%s is left out: it repeats %s. Name it to read it.", part.path, whole->path));
+    else
+      kept.push_back(std::move(part));
+  }
+  std::sort(kept.begin(), kept.end(), [](const Part& a, const Part& b) { return a.place < b.place; });
+  *parts = std::move(kept);
+}
+
+// For a folder without a trace: reads that of the folder below it which has some, or says which have.
+int LoadBelow(const std::string& folder, Trace* trace, LoadReport* report) {
+  constexpr size_t kMostFiles = 256, kMostNamed = 5;
+  size_t left = kMostFiles;
+  std::vector<std::string> below;
+  FindTraces(folder, kLevelsBelow, &left, &below);
+  if (below.size() == 1) {
+    Complain(absl::StrFormat("%s has no trace; using %s below it.", folder, below[0]));
+    return LoadFolder(below[0], trace, report);
+  }
+  if (below.empty()) {
+    Complain(absl::StrFormat(
+        "there is no incident and no trace in %s: an incident is written when a trigger fires or the server calls "
+        "Recorder::Trigger.",
+        folder));
+    return kUnreadable;
+  }
+  const size_t named = std::min(below.size(), kMostNamed);
+  const std::string more = below.size() > named ? absl::StrFormat(" and %d more", below.size() - named) : "";
+  below.resize(named);
+  Complain(absl::StrFormat("there is no trace in %s, but in folders below it: name one of %s%s.", folder,
+                           absl::StrJoin(below, ", "), more));
+  return kUnreadable;
+}
+
 // Joins two parts or more. A dump knows most about its process, so the first of them comes first. Returns kDone or,
 // with a message, the exit code.
 int Join(const std::string& what, std::vector<Part> parts, Trace* trace, LoadReport* report) {
@@ -135,14 +223,8 @@ int LoadFolder(const std::string& folder, Trace* trace, LoadReport* report) {
     loaded = std::max(loaded, AddFile(path, &parts));
   for (const Part& part : parts) report->paths.push_back(part.path);
   KeepNewestOfEachProcess(&parts);
-  if (parts.empty() && loaded == kDamaged) return kUnreadable;
-  if (parts.empty()) {
-    Complain(
-        absl::StrFormat("there is no incident in %s: one is written when a trigger fires or the server calls "
-                        "Recorder::Trigger.",
-                        folder));
-    return kUnreadable;
-  }
+  LeaveOutTwins(&parts);
+  if (parts.empty()) return loaded == kDamaged ? kUnreadable : LoadBelow(folder, trace, report);
   const size_t count = parts.size();
   if (count == 1) {
     *trace = std::move(parts[0].trace);
@@ -173,6 +255,13 @@ int LoadSeveral(const std::vector<std::string>& paths, Trace* trace, LoadReport*
     loaded = std::max(loaded, one);
     const std::vector<std::string>& read = parts[i].report.paths;
     report->paths.insert(report->paths.end(), read.begin(), read.end());
+    for (size_t before = 0; before < i; ++before) {
+      const Trace &a = parts[before].trace, &b = parts[i].trace;
+      if (!model::Repeats(a, b) && !model::Repeats(b, a)) continue;
+      Complain(absl::StrFormat("%s and %s are of the same recording, which would count twice. Name one of them.",
+                               paths[before], paths[i]));
+      return kUsage;
+    }
   }
   const int joined = Join(absl::StrJoin(paths, " and "), std::move(parts), trace, report);
   return joined == kDone ? loaded : joined;

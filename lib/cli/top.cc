@@ -466,7 +466,19 @@ bool WereNotAllRecorded(const model::OperatorCoverage& operators) {
   return operators.is_known && operators.covered_ns != operators.ran_ns;
 }
 
-std::string WhyNothing(const TopTable& table, const TopArguments& arguments, const LoadReport& report) {
+// Other rows that the trace has; "" if there are none.
+std::string OtherRows(const Trace& trace, TopOptions options) {
+  for (const TopBy by : {TopBy::kScope, TopBy::kRequest}) {
+    TopTable table;
+    options.by = by;
+    if (analyze::FindTop(trace, options, &table).ok() && !table.rows.empty())
+      return " `--by " + NameOf(by) + "` counts its " + NameOf(by) + "s.";
+  }
+  return "";
+}
+
+std::string WhyNothing(const Trace& trace, const TopTable& table, const TopArguments& arguments,
+                       const TopOptions& options, const LoadReport& report) {
   const std::string of = arguments.request.empty() ? "" : "of request " + arguments.request + " ";
   if (table.by != TopBy::kOperator)
     return "there is nothing " + of + "to count by " + NameOf(table.by) + " in " + arguments.input + ": " +
@@ -481,7 +493,7 @@ std::string WhyNothing(const TopTable& table, const TopArguments& arguments, con
            ": set depth ops with Options::depth or Recorder::SetDepth";
   }
   return "there are no operators and no GPU work " + of + "in " + arguments.input + ": " +
-         HowToRecord(report, NameOf(table.by), WhoRecords(table.by)) + " `--by scope` counts the host's scopes.";
+         HowToRecord(report, NameOf(table.by), WhoRecords(table.by)) + OtherRows(trace, options);
 }
 
 // False, with a message, if the arguments contradict each other.
@@ -500,7 +512,8 @@ bool TakeOptions(const TopArguments& arguments, TopOptions* options) {
 }
 
 // Prints the rows, or why there are none. Returns kDone or kNothingFound.
-int PrintRows(const Trace& trace, const TopTable& table, const TopArguments& arguments, const LoadReport& report) {
+int PrintRows(const Trace& trace, const TopTable& table, const TopArguments& arguments, const TopOptions& options,
+              const LoadReport& report) {
   const auto limit = static_cast<size_t>(arguments.limit.value_or(arguments.json ? 0 : kRowsForPeople));
   const size_t shown = limit == 0 ? table.rows.size() : std::min(table.rows.size(), limit);
   if (arguments.json) {
@@ -514,7 +527,7 @@ int PrintRows(const Trace& trace, const TopTable& table, const TopArguments& arg
     Complain("no operator of " + arguments.input + " has sizes of inputs: " +
              HowToRecord(report, "shapes", "TorchOptions::shapes records them (docs/guide/torch.md)."));
   if (!table.rows.empty()) return kDone;
-  Complain(WhyNothing(table, arguments, report));
+  Complain(WhyNothing(trace, table, arguments, options, report));
   return kNothingFound;
 }
 
@@ -550,7 +563,7 @@ int Top(const TopArguments& arguments) {
     Complain(status.message());
     return kUnreadable;
   }
-  return ExitCodeOf(loaded, PrintRows(trace, table, arguments, report));
+  return ExitCodeOf(loaded, PrintRows(trace, table, arguments, options, report));
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ constexpr auto kNoClass = static_cast<HostClass>(kHostClasses);
 
 HostClass ClassOf(const Trace& trace, const SiteRow& site) {
   const std::string_view name = trace.strings[site.name];
-  if (!IsScope(site.kind) || site.kind == SiteKind::kWait || IsProfilerStep(name)) return kNoClass;
+  if (!IsScope(site.kind) || site.kind == SiteKind::kWait || IsStepSite(trace, site)) return kNoClass;
   if (IsLoader(name)) return HostClass::kLoader;
   if (site.kind == SiteKind::kOperator) return HostClass::kOperator;
   return IsPythonFunction(trace, site) ? kNoClass : HostClass::kScope;
@@ -151,6 +151,14 @@ bool IsLoader(std::string_view scope) {
          scope == "[DALI][C API] daliOutputCopy";
 }
 bool IsProfilerStep(std::string_view scope) { return Begins(scope, "ProfilerStep"); }
+bool IsStepSite(const Trace& trace, const SiteRow& site) {
+  return IsProfilerStep(trace.strings[site.name]) ||
+         (IsScope(site.kind) && std::any_of(site.arg_names.begin(), site.arg_names.end(),
+                                            [&](StringId name) { return trace.strings[name] == "step_num"; }));
+}
+bool IsStep(const Trace& trace, uint32_t event) {
+  return IsStepSite(trace, trace.sites[trace.events.site[event]]) || IsProfilerStep(trace.EventName(event));
+}
 
 GpuClass GpuClassOf(const Trace& trace, uint32_t row) {
   switch (trace.gpu.kind[row]) {

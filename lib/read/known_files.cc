@@ -14,6 +14,10 @@ namespace {
 
 using namespace std::string_view_literals;
 
+constexpr char kNsysReport[] = "a report of Nsight Systems: export it by `nsys export --type sqlite REPORT`";
+constexpr char kNsysStream[] =
+    "a raw file of Nsight Systems: import it by `QdstrmImporter -i FILE`, then `nsys export --type sqlite REPORT`";
+
 struct KnownFile {
   size_t at;
   std::string_view bytes;
@@ -30,12 +34,13 @@ constexpr KnownFile kKnownFiles[] = {
     {0, "MZ"sv, "a Windows program"},
     {0, "\xcf\xfa\xed\xfe"sv, "a macOS program"},
     {0, "PK\x03\x04"sv, "a ZIP archive: unpack it first"},
-    {0, "\x28\xb5\x2f\xfd"sv, "a zstd file: unpack it with zstd -d first"},
+    {0, "\x28\xb5\x2f\xfd"sv,
+     "a zstd file: unpack it by `zstd -d FILE`, or pass it on by `zstd -dc FILE | pitot ... -`"},
     {0,
      "\xfd"
      "7zXZ"sv,
-     "an xz file: unpack it with xz -d first"},
-    {0, "BZh"sv, "a bzip2 file: unpack it with bzip2 -d first"},
+     "an xz file: unpack it by `xz -d FILE`"},
+    {0, "BZh"sv, "a bzip2 file: unpack it by `bzip2 -d FILE`"},
     {257, "ustar"sv, "a tar archive: unpack it first"},
     {0, "%PDF"sv, "a PDF"},
     {0, "\x89PNG"sv, "a PNG picture"},
@@ -46,9 +51,8 @@ constexpr KnownFile kKnownFiles[] = {
     {0, "\x89HDF"sv, "an HDF5 file"},
     {0, "\x93NUMPY"sv, "a NumPy array"},
     {0, "PERFILE2"sv, "a perf.data file of Linux perf"},
-    {0, "NVIDIA Tegra Profiler Report"sv,
-     "a report of Nsight Systems: export it by `nsys export --type sqlite REPORT`"},
-    {0, "QDSTRM"sv, "a raw file of Nsight Systems: import it in Nsight Systems, then export it to SQLite"},
+    {0, "NVIDIA Tegra Profiler Report"sv, kNsysReport},
+    {0, "QDSTRM"sv, kNsysStream},
     {0, "NVR\0"sv, "a report of Nsight Compute"},
     {0, "\0asm"sv, "a WebAssembly module"},
     {0, "\x80\x02"sv, "a Python pickle"},
@@ -126,12 +130,19 @@ bool IsText(std::string_view bytes) {
   });
 }
 
-std::string ContentName(const Head& head) {
+// Files that others name so, in case their content begins in a new way.
+const char* NameByPath(std::string_view path) {
+  if (path.ends_with(".nsys-rep") || path.ends_with(".qdrep")) return kNsysReport;
+  return path.ends_with(".qdstrm") ? kNsysStream : nullptr;
+}
+
+std::string ContentName(const Head& head, std::string_view path) {
   const std::string_view bytes = head.bytes;
   if (head.is_database) return DatabaseName(head);
   for (const KnownFile& known : kKnownFiles) {
     if (bytes.size() > known.at && bytes.substr(known.at, known.bytes.size()) == known.bytes) return known.name;
   }
+  if (const char* const name = NameByPath(path); name != nullptr) return name;
   if (head.json.is_json) return JsonName(head.json);
   if (IsText(bytes)) return TextName(bytes);
   const std::string name = ProtobufName(bytes);
@@ -140,9 +151,9 @@ std::string ContentName(const Head& head) {
 
 }  // namespace
 
-std::string WhatItIs(const Head& head) {
+std::string WhatItIs(const Head& head, std::string_view path) {
   if (head.bytes.empty()) return head.is_gzip ? "it is a gzip file with nothing in it" : "it is empty";
-  return (head.is_gzip ? "it is, in gzip, " : "it is ") + ContentName(head);
+  return (head.is_gzip ? "it is, in gzip, " : "it is ") + ContentName(head, path);
 }
 
 }  // namespace pitot::read

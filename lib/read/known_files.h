@@ -5,13 +5,15 @@
 #define PITOT_LIB_READ_KNOWN_FILES_H_
 
 #include <string>
+#include <string_view>
 
 #include "read/format.h"
 
 namespace pitot::read {
 
-// "it is a SQLite database that nsys did not write", with what to do where something can be done.
-std::string WhatItIs(const Head& head);
+// "it is a SQLite database that nsys did not write", with what to do where something can be done. The name in `path`
+// decides where the content does not; "": it has none.
+std::string WhatItIs(const Head& head, std::string_view path);
 
 }  // namespace pitot::read
 

@@ -134,11 +134,34 @@ uint64_t HexOf(std::string_view text) {
   }
   return value;
 }
+// The bytes of an id in hexadecimal digits, perhaps in `room`. Protobuf's own JSON has base64 in their place: 12
+// characters for 8 bytes, 24 for 16.
+std::string_view HexDigits(std::string_view text, std::string* room) {
+  constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  if (text.size() != 12 && text.size() != 24) return text;
+  std::string& digits = *room;
+  digits.clear();
+  uint32_t bits = 0, count = 0;
+  for (const char c : text.substr(0, text.find('='))) {
+    const size_t six = kBase64.find(c);
+    if (six == std::string_view::npos) return {};
+    bits = bits << 6 | static_cast<uint32_t>(six);
+    for (count += 6; count >= 4; count -= 4) digits += "0123456789abcdef"[(bits >> (count - 4)) & 15];
+  }
+  digits.resize(digits.size() & ~size_t{1});  // bits that fill up the last character
+  return digits;
+}
+uint64_t SpanIdOf(std::string_view text) {
+  std::string room;
+  const std::string_view digits = HexDigits(text, &room);
+  return digits.size() == 16 ? HexOf(digits) : 0;
+}
 OtlpSpanId IdOf(const object& from) {
-  const std::string_view trace = TextOf(from, "traceId"), span = TextOf(from, "spanId");
+  std::string room;
+  const std::string_view trace = HexDigits(TextOf(from, "traceId"), &room);
   OtlpSpanId id;
   if (trace.size() == 32) id.high = HexOf(trace.substr(0, 16)), id.low = HexOf(trace.substr(16));
-  if (span.size() == 16) id.span = HexOf(span);
+  id.span = SpanIdOf(TextOf(from, "spanId"));
   return id;
 }
 
@@ -169,8 +192,7 @@ OtlpAttributes AttributesOf(const object& from) {
 OtlpSpan SpanOf(const object& from) {
   OtlpSpan span;
   span.id = IdOf(from);
-  const std::string_view parent = TextOf(from, "parentSpanId");
-  if (parent.size() == 16) span.parent = HexOf(parent);
+  span.parent = SpanIdOf(TextOf(from, "parentSpanId"));
   span.name = TextOf(from, "name");
   span.kind = EnumOf(from, "kind",
                      {"SPAN_KIND_UNSPECIFIED", "SPAN_KIND_INTERNAL", "SPAN_KIND_SERVER", "SPAN_KIND_CLIENT",

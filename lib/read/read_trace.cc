@@ -100,19 +100,23 @@ Status ReadAs(const Format& format, const Head& head, const Input& input, model:
   return Status(StatusCode::kInternal, ("the reader made an inconsistent trace: " + wrong).c_str());
 }
 
+const Format* const* FormatOf(const Head& head) {
+  return std::find_if(std::begin(kFormats), std::end(kFormats),
+                      [&](const Format* one) { return one->recognizes(head); });
+}
+
 Status ReadAny(const Input& input, model::Trace* trace, TraceReport* report) {
   Head head;
   if (Status status = ReadHead(input, &head); !status.ok()) return status;
-  const auto format =
-      std::find_if(std::begin(kFormats), std::end(kFormats), [&](const Format* one) { return one->recognizes(head); });
-  if (format == std::end(kFormats)) return Status(StatusCode::kInvalidArgument, WhatItIs(head).c_str());
+  const auto format = FormatOf(head);
+  if (format == std::end(kFormats)) return Status(StatusCode::kInvalidArgument, WhatItIs(head, input.path).c_str());
   const Status status = ReadAs(**format, head, input, trace, report);
   // The mark of a dump's chunk may be in any binary file, and large JSON without events is no trace.
   const bool is_guess = head.IsCutJson() && *format != &kRocprofFormat;
   const bool is_trace = *format == &kDumpFormat ? report->dump.version_major != 0 : report->events != 0 || !is_guess;
   if (is_trace || status.code() != StatusCode::kInvalidArgument) return status;
   *report = TraceReport();
-  return Status(StatusCode::kInvalidArgument, WhatItIs(head).c_str());
+  return Status(StatusCode::kInvalidArgument, WhatItIs(head, input.path).c_str());
 }
 
 // Runs a reader, and leaves the trace empty after an error.
@@ -154,6 +158,15 @@ Status ReadTrace(const std::string& path, model::Trace* trace, TraceReport* repo
 
 Status ParseTrace(const void* data, uint64_t size, model::Trace* trace, TraceReport* report) noexcept {
   return read::Guard(trace, report, [&] { return read::ReadAny({"", data, size}, trace, report); });
+}
+
+bool LooksLikeTrace(const std::string& path) noexcept try {
+  read::Head head;
+  if (!read::ReadHead({path, nullptr, 0}, &head).ok()) return false;
+  const auto format = read::FormatOf(head);
+  return format != std::end(read::kFormats) && *format != &read::kDumpFormat;
+} catch (...) {
+  return false;
 }
 
 std::string ReadableFormats() {

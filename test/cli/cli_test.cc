@@ -673,7 +673,9 @@ TEST_CASE(
   REQUIRE(tables != std::string::npos);
   CheckGolden("report_incident.txt",
               result.out.substr(rest + 2, appendix + line.size() - rest - 2) + result.out.substr(tables));
-  CHECK(folder.Run("report dump.pitot -o report.txt").exit_code == 0);
+  const Result written = folder.Run("report dump.pitot -o report.txt");
+  CHECK(written.exit_code == 0);
+  CHECK(written.out.find("wrote report.txt (") == 0);
   CHECK(ReadFile(folder / "report.txt") == result.out);
 }
 
@@ -881,7 +883,8 @@ TEST_CASE("missing files and files that are not dumps are told apart", "[cli]") 
     CHECK(missing.out == "");
     const Result without = folder.Run(command + " .");
     CHECK(without.exit_code == 3);
-    CHECK(without.err.find("there is no incident in .: one is written when a trigger fires") != std::string::npos);
+    CHECK(without.err.find("there is no incident and no trace in .: an incident is written when a trigger fires") !=
+          std::string::npos);
     CHECK(std::count(without.err.begin(), without.err.end(), '\n') == 1);
     CHECK(folder.Run(command + " garbage").exit_code == 5);
     CHECK(folder.Run(command + " empty").exit_code == 5);
@@ -897,6 +900,33 @@ TEST_CASE("a large file that cannot be a dump is not read to its end", "[cli]") 
 
   CHECK(result.exit_code == 5);
   CHECK(result.err.find("binary data of no known kind") != std::string::npos);
+}
+
+TEST_CASE("standard input and pipes are read like files", "[cli]") {
+  const Folder folder;
+  folder.Write("dump.pitot", Dump());
+  const json of_file = json::parse(folder.Run("requests --json dump.pitot").out)["requests"];
+  const auto run = [&](const std::string& commands) {
+    return folder.Run("--version >/dev/null; { " + commands + "; }");
+  };
+  const std::string program = PITOT_PROGRAM " ";
+
+  for (const char* const name : {"-", "/dev/stdin", "/dev/fd/0"}) {
+    CAPTURE(name);
+    const Result piped = run("cat dump.pitot | " + program + "requests --json " + name);
+    CHECK(piped.exit_code == 0);
+    REQUIRE(!piped.out.empty());
+    CHECK(json::parse(piped.out)["requests"] == of_file);
+  }
+  CHECK(json::parse(run(program + "requests --json - <dump.pitot").out)["requests"] == of_file);
+  CHECK(run("cat dump.pitot | " + program + "convert -").out.find("wrote stdin.pftrace") == 0);
+  const Result database = run("echo SQLite format 3 | " + program + "info -");
+  CHECK(database.exit_code == 5);
+  CHECK(database.err == "pitot: - is a SQLite database, which is read by its name only. Name the file.\n");
+  const Result full = run("cat dump.pitot | TMPDIR=/proc " + program + "info -");
+  CHECK(full.exit_code == 6);
+  CHECK(full.err.find("cannot keep the content of -: ") != std::string::npos);
+  CHECK(full.err.find("Set TMPDIR to a folder with more room, or name a file.") != std::string::npos);
 }
 
 TEST_CASE("a pipe without a writer is refused at once", "[cli]") {

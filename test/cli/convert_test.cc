@@ -224,7 +224,8 @@ TEST_CASE("convert writes no spans of a trace without a date, and exits with 1",
   const Result result = folder.Run("convert chrome.json --to otlp");
 
   CHECK(result.exit_code == 1);
-  CHECK(result.err.find("chrome.json has no date") != std::string::npos);
+  CHECK(result.err ==
+        "pitot: chrome.json has no date: no file for otlp was written. --to perfetto and --to parquet need none.\n");
 }
 
 TEST_CASE("a trace of PyTorch's profiler that is converted to itself gives the same tables", "[cli]") {

@@ -47,6 +47,26 @@ TEST_CASE("a trace by JAX's profiler is answered as far as it goes", "[cli][gold
   CheckGolden("cli_jax.txt", AnswersOn("jax.trace.json.gz"));
 }
 
+TEST_CASE("steps of JAX are the units of a trace", "[cli]") {
+  const Folder folder;
+  std::string events = R"({"ph":"M","pid":1,"name":"process_name","args":{"name":"/host:CPU"}})";
+  for (int step = 0; step < 12; ++step) {
+    const std::string begin = std::to_string(step * 1000);
+    events += R"(,{"ph":"X","pid":1,"tid":1,"name":"train","ts":)" + begin + R"(,"dur":900,"args":{"step_num":")" +
+              std::to_string(step) + R"("}})" + R"(,{"ph":"X","pid":1,"tid":1,"name":"dot","ts":)" + begin +
+              R"(.5,"dur":800,"args":{"hlo_op":"dot"}})";
+  }
+  folder.Write("jax.trace.json", R"({"traceEvents":[)" + events + "]}");
+
+  const Result analysis = folder.Run("analyze jax.trace.json --all"),
+               diff = folder.Run("diff jax.trace.json jax.trace.json --json");
+
+  CHECK(analysis.exit_code == 0);
+  CHECK(analysis.out.find("most expensive: dot") != std::string::npos);
+  CHECK(analysis.out.find("fewer than 10 requests or steps") == std::string::npos);
+  CHECK(json::parse(diff.out)["per"] == "step");
+}
+
 TEST_CASE("every command that reads a trace works on one of another tool", "[cli]") {
   for (const char* const name : {"viztracer.json", "onnxruntime.json", "jax.trace.json.gz"}) {
     const Folder folder;

@@ -149,4 +149,19 @@ TEST_CASE("a directory without incidents is an empty answer, and a missing one a
   CHECK(json::parse(empty.out).at("incidents").empty());
   CHECK(missing.exit_code == 3);
   CHECK(missing.err.find("cannot read nowhere") != std::string::npos);
+  CHECK(folder.Run("list in").err ==
+        "pitot: there is no incident in in: one is written when a trigger fires or the server calls "
+        "Recorder::Trigger.\n");
+}
+
+TEST_CASE("a directory with incidents only further down says where they are", "[cli]") {
+  const Incidents folder;
+  folder.AddDump("worker0/20261127T185409Z-0001-manual");
+  folder.AddDump("worker0/20261127T185410Z-0002-manual");
+  folder.AddDump("worker1/20261127T185409Z-0001-manual");
+
+  const Result result = folder.Run("list in");
+
+  CHECK(result.exit_code == 1);
+  CHECK(result.err == "pitot: there is no incident in in, but in folders below it: list in/worker0, in/worker1.\n");
 }

@@ -116,6 +116,9 @@ TEST_CASE("query's exit code tells an empty answer, an error by DuckDB, and that
   CHECK(fs::is_empty(folder / "tmp"));
   CHECK(folder.Run("query dump.pitot 'select 1' --csv --json").exit_code == 2);
   CHECK(folder.Run("query none.pitot 'select 1'").exit_code == 3);
+  const Result blank = Ask(folder, "' '");
+  CHECK(blank.exit_code == 2);
+  CHECK(blank.err == "pitot: the query is empty: \"show tables\" lists the tables.\n");
 }
 
 TEST_CASE("convert --to parquet writes a folder of tables, which only the user can read", "[cli]") {

@@ -170,8 +170,10 @@ TEST_CASE("a dump whose beginning is damaged is used alone", "[cli]") {
 
 TEST_CASE("GPUs without a UUID are said to be counted for each process", "[cli]") {
   const Folder folder;
+  pitot::model::Trace other = incident::MakeGpuTrace();
+  ++other.pid;
   folder.Write("a.pitot", Dump(incident::MakeGpuTrace()));
-  folder.Write("b.pitot", Dump(incident::MakeGpuTrace()));
+  folder.Write("b.pitot", Dump(other));
 
   CHECK(folder.Run("analyze a.pitot b.pitot").err.find("do not tell the UUID of 4 GPUs") != std::string::npos);
 }
@@ -234,6 +236,74 @@ TEST_CASE("a trace without a date cannot be joined, and is named", "[cli]") {
   CHECK(result.err.find("chrome has no date") != std::string::npos);
 }
 
+TEST_CASE("a trace and its conversions in one directory count once", "[cli]") {
+  const Folder folder;
+  std::filesystem::create_directory(folder / "in");
+  folder.Write("in/server.pitot", Dump(incident::MakeGpuTrace()));
+  const auto count = [&](const char* of) { return json::parse(folder.Run("info --json in").out)["counts"][of]; };
+  const json gpu = count("gpu"), requests = count("requests"), firings = count("firings");
+  REQUIRE(gpu > 0);
+  REQUIRE(requests > 0);
+
+  for (const char* const format : {"perfetto", "kineto", "otlp", "xspace"}) {
+    CAPTURE(format);
+    CHECK(folder.Run(std::string("convert in/server.pitot --to ") + format).exit_code == 0);
+    CHECK(count("gpu") == gpu);
+    CHECK(count("requests") == requests);
+    CHECK(count("firings") == firings);
+  }
+  CHECK(folder.Run("info in").err.find(
+            "in/server.pftrace is left out: it repeats in/server.pitot. Name it to read it.") != std::string::npos);
+  // Without a dump, the other tool's file stays.
+  std::filesystem::create_directory(folder / "fold");
+  folder.Run("convert in/server.pitot --to kineto -o fold/rank0.json");
+  const Result alone = folder.Run("top fold --by kernel --json");
+  CHECK(folder.Run("convert fold/rank0.json").exit_code == 0);
+  const Result both = folder.Run("top fold --by kernel --json");
+  CHECK(both.out == alone.out);
+  CHECK(both.err.find("fold/rank0.pftrace is left out: it repeats fold/rank0.json") != std::string::npos);
+}
+
+TEST_CASE("one recording that is named twice is refused", "[cli]") {
+  const Folder folder;
+  folder.Write("a.pitot", Dump());
+  folder.Run("convert a.pitot");
+
+  for (const char* const inputs : {"a.pitot a.pitot", "a.pftrace a.pitot"}) {
+    const Result result = folder.Run(std::string("top ") + inputs);
+    CHECK(result.exit_code == 2);
+    CHECK(result.out.empty());
+    CHECK(result.err.find("are of the same recording, which would count twice. Name one of them.") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("the two forms of JAX's profile are found below a directory, and count once", "[cli]") {
+  const Folder folder;
+  const std::string data = PITOT_READ_DATA "/", run = "jx/plugins/profile/2026_11_30";
+  std::filesystem::create_directories(folder / run);
+  for (const char* const name : {"/host.a.trace.json.gz", "/perfetto_trace.json.gz"})
+    std::filesystem::copy(data + "jax.trace.json.gz", folder / (run + name));
+  std::filesystem::copy(data + "jax.xplane.pb", folder / (run + "/host.a.xplane.pb"));
+
+  const Result result = folder.Run("info --json jx");
+
+  CHECK(result.exit_code == 0);
+  CHECK(json::parse(result.out)["format"] == "xspace");
+  CHECK(result.err == "pitot: jx has no trace; using " + run + " below it.\npitot: " + run +
+                          "/host.a.trace.json.gz is left out: it repeats " + run +
+                          "/host.a.xplane.pb. Name it to read it.\npitot: " + run +
+                          "/perfetto_trace.json.gz is left out: it repeats " + run +
+                          "/host.a.xplane.pb. Name it to read it.\n");
+
+  std::filesystem::create_directory(folder / "jx/plugins/profile/2026_12_01");
+  std::filesystem::copy(data + "jax.trace.json.gz", folder / "jx/plugins/profile/2026_12_01/host.trace.json.gz");
+  const Result two = folder.Run("info jx");
+  CHECK(two.exit_code == 3);
+  CHECK(two.err == "pitot: there is no trace in jx, but in folders below it: name one of " + run +
+                       ", jx/plugins/profile/2026_12_01.\n");
+}
+
 TEST_CASE("a directory without a trace is refused", "[cli]") {
   const Folder folder;
   std::filesystem::create_directory(folder / "in");
@@ -242,7 +312,7 @@ TEST_CASE("a directory without a trace is refused", "[cli]") {
   const Result result = folder.Run("info in");
 
   CHECK(result.exit_code != 0);
-  CHECK(result.err.find("there is no incident in in") != std::string::npos);
+  CHECK(result.err.find("there is no incident and no trace in in") != std::string::npos);
 }
 
 }  // namespace

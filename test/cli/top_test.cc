@@ -336,6 +336,22 @@ TEST_CASE("top counts by scope, and says so, if there are no operators and no GP
   CHECK(json::parse(program.out)["by"] == "op");
 }
 
+TEST_CASE("top suggests only rows that the trace has", "[cli]") {
+  const Folder folder;
+  pitot::test::TraceMaker maker;
+  maker.trace.window_end_ns = 1'000 * kUs;
+  maker.Request(7, "/r", 10 * kUs, 5 * kUs);
+  folder.Write("requests.pitot", Dump(maker.Finish()));
+  folder.Write("scopes.pitot", Dump());
+
+  const Result requests = folder.Run("top requests.pitot"), scopes = folder.Run("top scopes.pitot --by op");
+
+  CHECK(requests.exit_code == 1);
+  CHECK_FALSE(Contains(requests.err, "--by scope"));
+  CHECK(Contains(requests.err, "`--by request` counts its requests."));
+  CHECK(Contains(scopes.err, "`--by scope` counts its scopes."));
+}
+
 TEST_CASE("top suggests other options if GPUs worked without any operator", "[cli]") {
   pitot::test::TraceMaker maker;
   maker.trace.window_begin_ns = kBegin;

@@ -187,7 +187,10 @@ TEST_CASE("host classes contain threads' work, but neither steps nor Python's fr
                                        site(SiteKind::kOperator, "enumerate(DataLoader)#_Single.__next__", ""),
                                        site(SiteKind::kOperator, "aten::mm", ""),
                                        site(SiteKind::kScope, "decode", "server.cc"),
-                                       site(SiteKind::kWait, "queue", "server.cc")};
+                                       site(SiteKind::kWait, "queue", "server.cc"),
+                                       site(SiteKind::kScope, "train", "")};
+  maker.trace.sites[sites.back()].arg_names.push_back(maker.String("step_num"));
+  maker.trace.sites[sites.back()].arg_types.push_back(pitot::ArgType::kInt);
   Trace trace = maker.trace;
   trace.threads[thread].event_count = static_cast<uint32_t>(sites.size());
   for (size_t i = 0; i < sites.size(); ++i) {
@@ -216,6 +219,7 @@ TEST_CASE("host classes contain threads' work, but neither steps nor Python's fr
 
   const IntervalSets sets(trace);
 
+  for (uint32_t event = 0; event < sites.size(); ++event) CHECK(IsStep(trace, event) == (event == 0 || event == 6));
   CHECK(sets.Host(HostClass::kLoader) == Intervals{{200, 250}});
   CHECK(sets.Host(HostClass::kOperator) == Intervals{{300, 350}});
   CHECK(sets.Host(HostClass::kScope) == Intervals{{400, 450}});

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <string>
 
+#include "fakes/temp_directory.h"
 #include "pitot/analyze/top.h"
 #include "read/gzip.h"
 #include "read/nsys_file.h"
@@ -235,6 +236,20 @@ TEST_CASE("other databases are refused by name", "[nsys]") {
   CHECK(why_not(Gzip(Database(NsysSql()))).find("unpack it by gunzip first") != std::string::npos);
   CHECK(why_not("SQLite format 3" + std::string(200, '\0')).find("it is a SQLite database: ") == 0);
   CHECK(why_not("NVIDIA Tegra Profiler Report 1.").find("`nsys export --type sqlite REPORT`") != std::string::npos);
+  CHECK(why_not("QDSTRM 1").find("`QdstrmImporter -i FILE`") != std::string::npos);
+}
+
+TEST_CASE("a report of Nsight Systems with unknown content is known by its name", "[nsys]") {
+  const fakes::TempDirectory folder;
+  const std::string path = folder / "run.nsys-rep";
+  std::ofstream(path, std::ios::binary) << "something new";
+  pitot::model::Trace trace;
+  pitot::TraceReport report;
+
+  const pitot::Status status = pitot::ReadTrace(path, &trace, &report);
+
+  CHECK(status.code() == StatusCode::kInvalidArgument);
+  CHECK(std::string(status.message()).find("`nsys export --type sqlite REPORT`") != std::string::npos);
 }
 
 TEST_CASE("a file's name does not matter, and the file is not changed", "[nsys]") {

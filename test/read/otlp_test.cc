@@ -65,6 +65,22 @@ std::string Written(const Trace& trace) {
 
 }  // namespace
 
+TEST_CASE("ids in base64, as protobuf writes bytes in JSON, are read like hexadecimal ones", "[otlp]") {
+  const std::string times = R"("startTimeUnixNano":"1000000000","endTimeUnixNano":"2000000000")";
+  const Read read = Parse(Document(
+      R"({"traceId":"W47/95gDgQPSabYzgT/GDA==","spanId":"AAAAAAAAAKo=","name":"/r","kind":2,)" + times + "}," +
+      R"({"traceId":"W47/95gDgQPSabYzgT/GDA==","spanId":"AAAAAAAAAKs=","parentSpanId":"AAAAAAAAAKo=","name":"part",)" +
+      times + "}," + R"({"traceId":"W47/95gDgQPSabYzgT/GDA==","spanId":"AAAAAAAA?Ks=","name":"bad",)" + times + "}"));
+
+  CHECK(read.status.code() == StatusCode::kDataLoss);
+  CHECK(read.report.events_bad == 1);
+  REQUIRE(read.trace.requests.size() == 1);
+  CHECK(read.trace.requests[0].id == 0xaa);
+  CHECK(read.trace.requests[0].trace_id_high == 0x5b8efff798038103);
+  CHECK(read.trace.requests[0].trace_id_low == 0xd269b633813fc60c);
+  CHECK(read.trace.asyncs.size() == 1);
+}
+
 TEST_CASE("spans of servers are requests, and spans within them their parts", "[otlp]") {
   const Read read = Parse(Document(
       Span("00000000000000aa", "GET /x", R"("kind":2,"attributes":[)" + Text("http.route", "/x") + "]") + "," +

@@ -239,7 +239,7 @@ def check_perfetto(program, folder, differences):
 def check_otel(program, folder, differences):
     spans = json.loads((folder / 'otel_spans.json').read_text())
     expected = sorted([name, id_, ns, 'ok' if is_ok else 'failed'] for name, id_, ns, is_ok in spans if name == 'GET /cart')
-    for path in (folder / 'otel.pb', folder / 'otel.json'):
+    for path in (folder / 'otel.pb', folder / 'otel.json', folder / 'otel_base64.json'):
         info = pitot(program, 'info', '--json', str(path))
         requests = pitot(program, 'requests', '--json', '--limit', '0', str(path))['requests']
         differences.compare(f'{path.name}: format', ['otlp', True], [info['format'], info['complete']])

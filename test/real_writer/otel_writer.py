@@ -2,6 +2,7 @@
 """Exports spans with OpenTelemetry's SDK to a server on the loopback interface, and writes them as otel.pb and otel.json.
 
 Writes what was exported as otel_spans.json. The file otel.json is made of the same messages, with ids in hexadecimal as OTLP has them.
+In otel_base64.json they are in base64, as protobuf writes them.
 """
 
 import base64
@@ -61,9 +62,11 @@ with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Sink) as sink:
 
 with open("otel.pb", "wb") as file:
     file.write(b"".join(sink.bodies))
-with open("otel.json", "w", encoding="utf-8") as file:
+with open("otel.json", "w", encoding="utf-8") as file, open("otel_base64.json", "w", encoding="utf-8") as base64_file:
     for body in sink.bodies:
-        file.write(json.dumps(hexadecimal(MessageToDict(TracesData.FromString(body)))) + "\n")
+        message = MessageToDict(TracesData.FromString(body))
+        file.write(json.dumps(hexadecimal(message)) + "\n")
+        base64_file.write(json.dumps(message) + "\n")
 with open("otel_spans.json", "w", encoding="utf-8") as file:
     json.dump([[span.name, f"{span.context.span_id:016x}", span.end_time - span.start_time, span.status.is_ok]
                for span in spans], file)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A36: are there steps far out of line, and do they come regularly? Steps are those of PyTorch's profiler, or batches
+// A36: are there steps far out of line, and do they come regularly? Steps are those of a profiler, or batches
 // of an executor with as many members and as large requests: larger ones take longer, and are not outliers. Nor are
 // batches that waited for members or, if the host's counters tell, got no CPU (a27). Outliers every so many steps are
 // somebody's housekeeping.
@@ -96,6 +96,11 @@ size_t PeriodOf(const std::vector<size_t>& outliers) {
   return is_regular ? static_cast<size_t>(std::llround(median)) : 0;
 }
 
+// PyTorch numbers its steps. Others name them, and steps of one name are alike.
+std::string StepName(std::string_view event) {
+  return model::IsProfilerStep(event) ? "steps" : "steps \"" + std::string(event) + "\"";
+}
+
 class OutlierSteps final : public Analyzer {
  public:
   AnalyzerInfo Info() const noexcept override {
@@ -106,10 +111,10 @@ class OutlierSteps final : public Analyzer {
     const Trace& trace = analysis.trace();
     std::map<std::string, std::vector<Step>> groups;
     for (const uint32_t event : EachOf(analysis, trace.events.size())) {
-      if (trace.events.duration_ns[event] > 0 && model::IsProfilerStep(trace.EventName(event)))
-        groups["steps"].push_back({{trace.events.begin_ns[event], trace.EventEnd(event)},
-                                   static_cast<double>(trace.events.duration_ns[event]),
-                                   model::kNone});
+      if (trace.events.duration_ns[event] > 0 && model::IsStep(trace, event))
+        groups[StepName(trace.EventName(event))].push_back({{trace.events.begin_ns[event], trace.EventEnd(event)},
+                                                            static_cast<double>(trace.events.duration_ns[event]),
+                                                            model::kNone});
     }
     const std::vector<blame::BatchTime> times = blame::BatchTimes(analysis);
     for (const uint32_t row : EachOf(analysis, times.size())) {

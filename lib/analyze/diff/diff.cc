@@ -11,6 +11,7 @@
 #include "analyze/facts/statistics.h"
 #include "base/columns.h"
 #include "base/message.h"
+#include "model/same_recording.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -68,27 +69,6 @@ struct Side {
   std::vector<std::string> likes;
 };
 
-// Whether both traces are of the same moments, like a dump compared with itself. Two runs never agree to the ns a
-// hundred times, and equal recordings leave nothing to estimate.
-bool IsSameRecording(const Trace& a, const Trace& b) {
-  if (a.window_begin_ns != b.window_begin_ns || a.window_end_ns != b.window_end_ns) return false;
-  const auto is_same_request = [](const model::RequestRow& x, const model::RequestRow& y) {
-    return x.id == y.id && x.begin_ns == y.begin_ns && x.duration_ns == y.duration_ns;
-  };
-  if (!std::equal(a.requests.begin(), a.requests.end(), b.requests.begin(), b.requests.end(), is_same_request))
-    return false;
-  if (a.events.begin_ns != b.events.begin_ns || a.events.duration_ns != b.events.duration_ns) return false;
-  if (a.calls.begin_ns != b.calls.begin_ns || a.calls.duration_ns != b.calls.duration_ns) return false;
-  if (a.gpu.begin_ns != b.gpu.begin_ns || a.gpu.duration_ns != b.gpu.duration_ns || a.gpu.bytes != b.gpu.bytes)
-    return false;
-  const auto is_same_name = [&](model::StringId x, model::StringId y) { return a.strings[x] == b.strings[y]; };
-  const auto has_same = [&](const std::vector<model::StringId>& x, const std::vector<model::StringId>& y) {
-    return std::equal(x.begin(), x.end(), y.begin(), y.end(), is_same_name);
-  };
-  const bool has_any = !a.requests.empty() || a.events.size() != 0 || a.calls.size() != 0 || a.gpu.size() != 0;
-  return has_any && has_same(a.calls.name, b.calls.name) && has_same(a.gpu.name, b.gpu.name);
-}
-
 class Comparison {
  public:
   Comparison(const Trace& before, const Trace& after, const DiffOptions& options, Diff* diff)
@@ -99,7 +79,7 @@ class Comparison {
     diff_.after_requests = after_.units.size();
     FillTables();
     FillGates();
-    diff_.is_same_recording = IsSameRecording(before_.trace, after_.trace);
+    diff_.is_same_recording = model::IsSameRecording(before_.trace, after_.trace);
     if (diff_.is_same_recording) PassAll();
     Note();
     diff_.outcome = DiffOutcome::kPass;

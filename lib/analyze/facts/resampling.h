@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How sure is an order by time: would other requests of the same kind have left it the same? The bootstrap (Efron 1979)
-// over the many units of a trace: requests and batches, or the steps of PyTorch's profiler.
+// over the many units of a trace: requests and batches, or the steps of a profiler.
 #ifndef PITOT_LIB_ANALYZE_FACTS_RESAMPLING_H_
 #define PITOT_LIB_ANALYZE_FACTS_RESAMPLING_H_
 

@@ -16,7 +16,7 @@
 
 namespace pitot::facts {
 
-// The end of the `units`th request to end or, in a trace of PyTorch's profiler, of the step. Nothing if there are no
+// The end of the `units`th request to end or, in a trace of a profiler, of the step. Nothing if there are no
 // more than `units`: the warm-up is unknown then. A server that was warm already loses little by it. O(n). Throws Over.
 inline std::optional<int64_t> WarmUpEnd(Analysis& analysis, size_t units) {
   const model::Trace& trace = analysis.trace();
@@ -26,7 +26,7 @@ inline std::optional<int64_t> WarmUpEnd(Analysis& analysis, size_t units) {
   }
   if (ends.empty()) {
     std::vector<bool> is_step;
-    for (const model::SiteRow& site : trace.sites) is_step.push_back(model::IsProfilerStep(trace.strings[site.name]));
+    for (const model::SiteRow& site : trace.sites) is_step.push_back(model::IsStepSite(trace, site));
     for (const uint32_t event : EachOf(analysis, trace.events.size())) {
       if (is_step[trace.events.site[event]] && trace.events.duration_ns[event] != model::kOpen)
         ends.push_back(trace.EventEnd(event));
