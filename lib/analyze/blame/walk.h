@@ -248,7 +248,7 @@ class Walk {
   uint32_t op_ = model::kNone;                                    // kNone: it is on a thread
   Arrival arrival_;                                               // to thread_
   uint32_t handoffs_left_ = 0;                                    // the walk has not passed these yet
-  std::unordered_map<uint32_t, std::vector<uint32_t>> taken_on_;  // of these, by the receiving thread
+  std::unordered_map<uint32_t, std::vector<uint32_t>> taken_on_;  // of these, by the receiving thread or kNone
   // For op_: since when the GPU could have had it, and its caller.
   int64_t ready_ns_ = 0;
   uint32_t ready_thread_ = model::kNone, ready_call_ = model::kNone;
