@@ -27,6 +27,7 @@
 #include "base/quantile.h"
 #include "model/host_language.h"
 #include "model/kernel_name.h"
+#include "model/lacking.h"
 #include "model/ncu_command.h"
 #include "model/request_text.h"
 #include "pitot/analyze/verdict.h"
@@ -546,6 +547,7 @@ class Teller {
 
   // "nothing lost", or where instead if the request lost nothing.
   std::string LostElsewhere() const {
+    if (model::AreLossesUnknown(trace_)) return model::kLossesUnknown;
     const auto parts = static_cast<uint64_t>(
         std::count_if(trace_.losses.begin(), trace_.losses.end(),
                       [](const model::LossRow& loss) { return facts::AreEventsLost(loss.reason); }) +
