@@ -281,7 +281,7 @@ const Format kChromeFormat = {"chrome",
                               "a tool that writes Chrome's JSON",
                               "it has names of threads at most: record while the program works",
                               {"the threads that work for a request", "queues", "batches", "GPU work", "operators",
-                               "arrows between spans", "losses"},
+                               "arrows between spans", "losses", "triggers", "tokens"},
                               {{"scope", "trace functions or name spans"}, {"request", "name asynchronous spans"}},
                               IsChrome,
                               ReadChrome};
