@@ -19,6 +19,7 @@
 #include "cli/info_counters.h"
 #include "cli/request_id.h"
 #include "model/host_language.h"
+#include "model/lacking.h"
 #include "model/moment.h"
 #include "model/recorded.h"
 #include "model/request_text.h"
@@ -156,7 +157,8 @@ void AddThreads(const Trace& trace, Lines* lines) {
 
 void AddLosses(const Trace& trace, Lines* lines) {
   lines->Blank();
-  if (trace.losses.empty() && trace.gpu_losses.empty()) return lines->Add(0, "nothing was lost");
+  if (trace.losses.empty() && trace.gpu_losses.empty())
+    return lines->Add(0, model::AreLossesUnknown(trace) ? model::kLossesUnknown : "nothing was lost");
   lines->Add(0, PadRight("lost on thread", 36) + PadRight("why", 24) + PadLeft("from", 13) + PadLeft("to", 13) +
                     PadLeft("events", 14));
   for (const model::LossRow& loss : trace.losses) {
@@ -187,9 +189,10 @@ std::string Text(const std::string& path, const Trace& trace, const LoadReport& 
   const std::string recovered = RecoveredFrom(trace);
   lines.Add(0, (report.IsDump() ? "dump       " : "trace      ") + path);
   lines.AddWrapped(0, "format     ",
-                   FormatName(report) + (!report.file.complete ? ", damaged: only whole parts are shown"
-                                         : recovered.empty()   ? ", complete"
-                                                               : ", recovered " + recovered));
+                   FormatName(report) + (!report.file.complete            ? ", damaged: only whole parts are shown"
+                                         : !recovered.empty()             ? ", recovered " + recovered
+                                         : model::AreLossesUnknown(trace) ? ", not damaged"
+                                                                          : ", complete"));
   if (!report.IsDump()) lines.Add(0, "written by " + report.file.tool);
   if (!report.file.lacks.empty()) lines.AddWrapped(0, "lacks      ", absl::StrJoin(report.file.lacks, "; "));
   // Other tools may give neither.
@@ -297,7 +300,9 @@ ordered_json ThreadsJson(const Trace& trace) {
   return threads;
 }
 
+// Null if unknown.
 ordered_json LossesJson(const Trace& trace) {
+  if (model::AreLossesUnknown(trace)) return nullptr;
   ordered_json losses = ordered_json::array();
   for (const model::LossRow& loss : trace.losses) {
     losses.push_back({{"thread", loss.thread == kNone ? 0 : trace.threads[loss.thread].number},
@@ -354,6 +359,7 @@ std::string Json(const std::string& path, const Trace& trace, const LoadReport& 
   info["format"] = report.file.format;
   info["version"] = report.IsDump() ? ordered_json(FormatName(report)) : ordered_json();
   info["complete"] = report.file.complete && RecoveredFrom(trace).empty();
+  if (info["complete"] == true && model::AreLossesUnknown(trace)) info["complete"] = nullptr;
   if (!report.IsDump()) {
     info["json"] = ReaderJson(report.file);
   } else {

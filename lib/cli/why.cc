@@ -18,6 +18,7 @@
 #include "cli/command_line.h"
 #include "cli/files.h"
 #include "cli/request_id.h"
+#include "model/lacking.h"
 #include "model/request_text.h"
 #include "pitot/analyze/asked.h"
 #include "pitot/analyze/judge.h"
@@ -161,6 +162,14 @@ Status Choose(const Trace& trace, const analyze::BlameIndex& index, uint64_t id,
   return asked->request != kNone ? Status() : Status(StatusCode::kNotFound, "no request began and ended in it");
 }
 
+// Says how the request was chosen if the file cannot say what fired: the dump behind it may be about another.
+void NoteChoice(const Trace& trace) {
+  if (!model::IsLacking(trace, "tokens")) return;
+  const std::string lacks = model::IsLacking(trace, "triggers") ? "triggers or tokens" : "tokens";
+  Complain("the file has no " + lacks + ": asked of the slowest request" +
+           (trace.firings.empty() ? "" : " a trigger fired for"));
+}
+
 // Whether the given baseline is to be read. The first of several dumps creates the file that the next ones add to.
 bool IsKept(const WhyArguments& arguments) {
   if (arguments.baseline.empty()) return false;
@@ -223,6 +232,7 @@ int WhyOne(const WhyArguments& arguments, uint64_t id, Trace* dump) {
     Complain(is_none ? "no request began and ended in " + arguments.input + kWithoutRequests : status.message());
     return ExitCodeOfFailure(status);
   }
+  if (id == 0) NoteChoice(trace);
   analyze::Baseline baseline;
   const int64_t now_ns = trace.RequestEnd(trace.requests[asked.request]);
   if (const int read = is_kept ? LoadBaseline(arguments.baseline, now_ns, &baseline) : kDone; read != kDone)

@@ -23,6 +23,10 @@ inline bool IsLacking(const Trace& trace, std::string_view what) {
   return false;
 }
 
+// Whether nothing says what its threads lost. A reader may have found losses of GPUs, or damage.
+inline bool AreLossesUnknown(const Trace& trace) { return trace.losses.empty() && IsLacking(trace, "losses"); }
+inline constexpr char kLossesUnknown[] = "the format does not say what was lost";
+
 }  // namespace pitot::model
 
 #endif  // PITOT_LIB_MODEL_LACKING_H_

@@ -275,15 +275,15 @@ Status ReadChrome(const Input& input, model::Trace* trace, TraceReport* report) 
 
 }  // namespace
 
-const Format kChromeFormat = {
-    "chrome",
-    "Chrome JSON",
-    "Chrome JSON",
-    "a tool that writes Chrome's JSON",
-    "it has names of threads at most: record while the program works",
-    {"the threads that work for a request", "queues", "batches", "GPU work", "operators", "arrows between spans"},
-    {{"scope", "trace functions or name spans"}, {"request", "name asynchronous spans"}},
-    IsChrome,
-    ReadChrome};
+const Format kChromeFormat = {"chrome",
+                              "Chrome JSON",
+                              "Chrome JSON",
+                              "a tool that writes Chrome's JSON",
+                              "it has names of threads at most: record while the program works",
+                              {"the threads that work for a request", "queues", "batches", "GPU work", "operators",
+                               "arrows between spans", "losses", "triggers", "tokens"},
+                              {{"scope", "trace functions or name spans"}, {"request", "name asynchronous spans"}},
+                              IsChrome,
+                              ReadChrome};
 
 }  // namespace pitot::read

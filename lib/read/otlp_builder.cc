@@ -405,6 +405,7 @@ void OtlpBuilder::Finish() {
   NameProcess();
   if (has_own_ && !has_others_) report_.tool = "Pitot";
   if (has_others_ && !has_queues_) report_.lacks.push_back("queues");
+  if (!has_own_) report_.lacks.push_back("triggers");
   if (!report_.complete)
     trace_.losses.push_back({kNone, model::LossReason::kDamaged, trace_.window_begin_ns, trace_.window_end_ns, 0, 0});
   const auto note = [&](uint64_t count, const std::string& what) {

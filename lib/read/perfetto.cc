@@ -303,7 +303,7 @@ const Format kPerfettoFormat = {
     "Perfetto traces",
     "Perfetto",
     "record a data source with events, such as track_event",
-    {"requests and batches", "operators"},
+    {"requests and batches", "operators", "losses"},
     {{"scope", "trace slices with TRACE_EVENT"}, {"kernel", "record a data source of GPU stages (gpu.renderstages)"}},
     RecognizesPerfetto,
     ReadPerfetto};

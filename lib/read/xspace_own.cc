@@ -201,7 +201,8 @@ Status OwnXSpaceTarget::Finish(TraceReport* report) {
   const Status status = rows_.Finish(!report->complete);
   report->tool = "Pitot";
   report->how.clear();
-  report->lacks = {"instants, counters, stages and tokens", "arguments", "losses", "spans of CUDA events"};
+  report->lacks = {"instants, counters and stages", "triggers", "tokens", "arguments", "losses",
+                   "spans of CUDA events"};
   if (unix_offset_ns_ == 0) report->lacks.push_back("the date");
   if (!has_depths_) report->lacks.push_back("depths of recording");
   report->counts = {{"times_out_of_range", rows_.times_out_of_range()}};

@@ -18,6 +18,7 @@
 #include "base/columns.h"
 #include "base/quantile.h"
 #include "model/flatten.h"
+#include "model/lacking.h"
 #include "model/missing_call.h"
 #include "model/moment.h"
 #include "model/recorded.h"
@@ -1106,6 +1107,7 @@ class Writer {
   }
 
   std::string LostText() const {
+    if (model::AreLossesUnknown(trace_)) return model::kLossesUnknown;
     if (trace_.losses.empty())
       return trace_.gpu_losses.empty() ? "nothing was lost" : "nothing was lost, except the records listed under GPU";
     uint64_t events = 0, requests = 0;

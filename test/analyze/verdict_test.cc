@@ -2080,6 +2080,7 @@ TEST_CASE("each part has the advice for its evidence", "[verdict]") {
       {Blame::kQueueWaitOthers, "free_loop", Proof::kHeldLoop},
       {Blame::kUntraced, "look_at_stack", Proof::kPlaced},
       {Blame::kUntraced, "look_at_code", Proof::kBusy},
+      {Blame::kUntraced, "look_at_span", Proof::kInSpan},
       {Blame::kHostBlockedUnknown, "say_size", Proof::kMayBeMixed},
       {Blame::kHostOncpuFramework, "say_size", Proof::kMayBeMixed},
       {Blame::kHostBlockedUnknown, "record_gpu", Proof::kMayAwaitGpu},
@@ -2107,7 +2108,7 @@ TEST_CASE("each part has the advice for its evidence", "[verdict]") {
   CHECK(blames.size() == kBlames);
   // Only advice covered by a line above is ever given.
   for (uint32_t k = 0; k < kBlames; ++k) {
-    for (int proof = 0; proof <= static_cast<int>(Proof::kAllStopped); ++proof) {
+    for (int proof = 0; proof <= static_cast<int>(Proof::kInSpan); ++proof) {
       for (int close = 0; close < 8; ++close)
         given.insert(AdviceFor(static_cast<Blame>(k), static_cast<BatchClose>(close), static_cast<Proof>(proof)).code);
     }

@@ -84,7 +84,10 @@ TEST_CASE("every command that reads a trace works on one of another tool", "[cli
     }
     CHECK(folder.Run("why" + of).exit_code == 1);
     const json info = json::parse(folder.Run("info --json" + of).out);
-    CHECK(info["complete"] == true);
+    CHECK(info["complete"].is_null());  // the format does not say what was lost
+    CHECK(info["losses"].is_null());
+    const std::string lost = "LOST: the format does not say what was lost.";
+    CHECK(folder.Run("report" + of).out.find(lost) != std::string::npos);
     CHECK(info["json"]["events"] > 10);
     CHECK_FALSE(info["json"]["lacks"].empty());
     CHECK(folder.Run("analyze" + of).out.find("GPU work, which was not recorded") != std::string::npos);
@@ -193,6 +196,16 @@ TEST_CASE("a request's time in queues is unknown where the format says nothing a
   REQUIRE(requests.size() == 1);
   CHECK(requests[0]["queue_ms"].is_null());
   CHECK(requests[0]["complete"] == false);
+}
+
+TEST_CASE("a verdict does not claim that nothing was lost where the format does not say so", "[cli]") {
+  const Folder folder;
+  folder.Write("a.json", R"([{"ph":"b","cat":"net","id":1,"name":"get","pid":1,"tid":1,"ts":1005},)"
+                         R"({"ph":"e","cat":"net","id":1,"name":"get","pid":1,"tid":1,"ts":2005}])");
+
+  CHECK(folder.Run("why a.json").out.find("evidence    the format does not say what was lost, no contra") !=
+        std::string::npos);
+  CHECK(folder.Run("report --html a.json").out.find("The format does not say what was lost.") != std::string::npos);
 }
 
 TEST_CASE("a request's time in queues outlives an XSpace, which does not say what was lost", "[cli]") {

@@ -432,6 +432,25 @@ TEST_CASE("why and report explain the late token of the incident", "[cli]") {
   CHECK(Contains(page, "; 10.0 ms is typical of this route."));
 }
 
+TEST_CASE("why says that it asks of the slowest request where the format has no triggers or tokens", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = decode_server::DecodeServer().Finish();
+  trace.clock.monotonic_ns = trace.window_end_ns;
+  trace.clock.realtime_ns = 1'790'000'000'000'000'000;
+  folder.Write("dump.pitot", Dump(trace));
+  REQUIRE(folder.Run("convert dump.pitot --to xspace -o a.xplane.pb").exit_code == 0);
+  REQUIRE(folder.Run("convert dump.pitot --to otlp -o a.otlp.pb").exit_code == 0);
+  REQUIRE(folder.Run("convert dump.pitot --to perfetto -o a.pftrace").exit_code == 0);
+
+  const std::string note = "asked of the slowest request";
+  CHECK(Contains(folder.Run("why a.xplane.pb").err, "the file has no triggers or tokens: " + note + "\n"));
+  CHECK(Contains(folder.Run("why a.otlp.pb").err, "the file has no tokens: " + note));
+  for (const char* const command : {"why dump.pitot", "why a.pftrace", "why a.xplane.pb --request 000000000000000a"}) {
+    CAPTURE(command);
+    CHECK(!Contains(folder.Run(command).err, note));
+  }
+}
+
 TEST_CASE("why judges a first token by those that the dump has from before its window", "[cli]") {
   const Folder folder;
   constexpr uint32_t kFramework = 7;  // Blame::kHostOncpuFramework

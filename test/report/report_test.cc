@@ -603,6 +603,9 @@ TEST_CASE("a trace with only GPU records lost is not reported as without losses"
   trace.losses.clear();
 
   CHECK(Has(Report(trace), "LOST: nothing was lost, except the records listed under GPU."));
+
+  trace.attributes.push_back({trace.strings.Add("not_recorded"), trace.strings.Add("queues; losses")});
+  CHECK(Has(Report(trace), "LOST: the format does not say what was lost."));
 }
 
 TEST_CASE("a GPU clock that is early is reported", "[report]") {

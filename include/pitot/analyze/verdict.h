@@ -106,6 +106,7 @@ enum class Proof : uint8_t {
   kUncounted = 25,    // code, and no counter shows whether its thread ran or slept
   kBusy = 26,         // not recorded, and samples show that its thread ran, and where
   kAllStopped = 27,   // an interpreter had stopped all of its threads, and no collection is known
+  kInSpan = 28,       // not recorded, and most of its unusual time is in a span of the request
 };
 // Advice for the first segment of Cause::longest, which `close` and `proof` refine. Never null.
 PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close, Proof proof = Proof::kNone) noexcept;

@@ -371,7 +371,7 @@ void Walk::FindOwn() {
   for (uint32_t i = 0; i < handoffs_.size(); ++i) {
     const model::HandoffRow& handoff = trace_.handoffs[handoffs_.first[i]];
     own_threads_.push_back(handoff.to_thread);
-    if (handoff.take_ns != 0 && handoff.to_thread != kNone) taken_on_[handoff.to_thread].push_back(i);
+    if (handoff.take_ns != 0) taken_on_[handoff.to_thread].push_back(i);
   }
   for (std::vector<uint32_t>* own : {&own_threads_, &own_batches_}) {
     std::sort(own->begin(), own->end());

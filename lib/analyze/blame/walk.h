@@ -20,6 +20,7 @@
 #include "analyze/blame/lone_waits.h"
 #include "analyze/blame/mixed_work.h"
 #include "analyze/blame/namespace.h"
+#include "analyze/blame/request_spans.h"
 #include "analyze/blame/route_sizes.h"
 #include "analyze/blame/stacks.h"
 #include "analyze/blame/stillness.h"
@@ -61,7 +62,8 @@ class Index {
         first_uses(Ask(of), threads, gpu, how),
         usual(Ask(of)),
         route_sizes(Ask(of)),
-        arguments(of, &patience_) {}
+        arguments(of, &patience_),
+        request_spans(Ask(of), requests) {}
   Index(const Index&) = delete;
   Index& operator=(const Index&) = delete;
 
@@ -104,6 +106,7 @@ class Index {
   const Usual usual;
   const RouteSizes route_sizes;
   const facts::UsualArguments arguments;
+  const RequestSpans request_spans;
 };
 
 // Time of a thread that somebody else waited for: in work for a batch or a request, or with a lock.
@@ -248,7 +251,7 @@ class Walk {
   uint32_t op_ = model::kNone;                                    // kNone: it is on a thread
   Arrival arrival_;                                               // to thread_
   uint32_t handoffs_left_ = 0;                                    // the walk has not passed these yet
-  std::unordered_map<uint32_t, std::vector<uint32_t>> taken_on_;  // of these, by the receiving thread
+  std::unordered_map<uint32_t, std::vector<uint32_t>> taken_on_;  // of these, by the receiving thread or kNone
   // For op_: since when the GPU could have had it, and its caller.
   int64_t ready_ns_ = 0;
   uint32_t ready_thread_ = model::kNone, ready_call_ = model::kNone;

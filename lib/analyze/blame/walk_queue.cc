@@ -122,6 +122,8 @@ BlameSegment Walk::TileOf(uint32_t thread, const Piece& piece, int64_t at_ns, in
       part.by.event = piece.event;
     } else if (piece.event != kNone) {
       part.blame = BlameOfCode(at_ns);
+    } else if (thread == kNone && handoff != kNone) {  // the queue is known, and nothing more
+      part.blame = Blame::kQueueWaitOthers;
     }  // otherwise the thread recorded nothing: idle or not is unknown
     return part;
   }

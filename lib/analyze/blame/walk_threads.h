@@ -47,6 +47,10 @@ class Memberships {
 // Stretches of one thread that belong to rows of a table. The one with the latest begin has the thread.
 class Tenures {
  public:
+  struct Tenure {
+    int64_t begin_ns, end_ns;
+    uint32_t row;
+  };
   void Add(int64_t begin_ns, int64_t end_ns, uint32_t row) {
     if (begin_ns < end_ns) all_.push_back({begin_ns, end_ns, row});
   }
@@ -54,12 +58,9 @@ class Tenures {
   void Flatten();
   // The owner of the thread at `at_ns`, or kNone; `*until_ns` is lowered to the next possible change. O(log n).
   uint32_t At(int64_t at_ns, int64_t* until_ns) const;
+  const std::vector<Tenure>& all() const { return all_; }
 
  private:
-  struct Tenure {
-    int64_t begin_ns, end_ns;
-    uint32_t row;
-  };
   std::vector<Tenure> all_;  // flat: in order, without overlaps
 };
 

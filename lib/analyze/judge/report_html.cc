@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "model/host_language.h"
 #include "model/kernel_name.h"
+#include "model/lacking.h"
 #include "model/missing_call.h"
 #include "model/moment.h"
 #include "model/recorded.h"
@@ -648,7 +649,9 @@ class Page {
     for (const model::LossRow& loss : trace_.losses) lost += loss.events;
     for (const model::GpuLossRow& loss : trace_.gpu_losses) lost += loss.records;
     const size_t stretches = trace_.losses.size() + trace_.gpu_losses.size();
-    text += stretches == 0 ? "Nothing was lost in the window. "
+    const char* const none = model::AreLossesUnknown(trace_) ? "The format does not say what was lost. "
+                                                             : "Nothing was lost in the window. ";
+    text += stretches == 0 ? none
                            : "Events or GPU records were lost in " + base::Plural(stretches, "part") +
                                  " of the window" + (lost != 0 ? " (" + base::Count(lost) + " or more)" : "") + ". ";
     if (judgement_ != nullptr) {

@@ -306,6 +306,12 @@ constexpr AdviceRow kRows[] = {
      {"overlap_communication", "Overlap communication with kernels, and compare ranks to find a straggler."}},
     {BlameBit(Blame::kUntraced),
      kAnyClose,
+     Proof::kInSpan,
+     {"look_at_span",
+      "Look at what this span or stage does: find out why it took longer than usual. Put scopes and waits where its "
+      "work is done, so that verdicts name the reason."}},
+    {BlameBit(Blame::kUntraced),
+     kAnyClose,
      Proof::kUnseen,
      {"watch_threads",
       "Nothing recorded shows whether the thread ran or slept after its last event. Record threads (pitot::host, "

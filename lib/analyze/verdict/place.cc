@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "analyze/blame/walk_waits.h"
+#include "analyze/verdict/mechanism.h"
+#include "analyze/verdict/verdict_words.h"
 #include "base/columns.h"
 #include "base/quantile.h"
 #include "model/kernel_name.h"
@@ -57,6 +59,19 @@ std::string MembersText(const Trace& trace, uint32_t batch) {
       "request " + model::RequestName(trace, first) + " of " + std::string(trace.strings[first.route]);
   if (requests.size() == 1) return text;
   return text + " and " + std::to_string(requests.size() - 1) + " more";
+}
+
+std::string SpanPlace(const Trace& trace, const blame::SlowSpan& span) {
+  return (span.is_stage ? "in stage " : "in async span ") + QuotedName(trace.strings[span.name]) + ", usually " +
+         (span.usual_ns == 0 ? "none" : base::Duration(span.usual_ns));
+}
+
+std::string SpanText(const blame::Index& index, const RequestBlame& blame) {
+  const blame::SlowSpan span = index.request_spans.InUnrecorded(blame);
+  const int64_t all_ns = blame.blame[Blame::kUntraced];
+  const std::string time = base::Duration(span.ns), place = SpanPlace(index.trace, span);
+  return IsMostOf(span.ns, all_ns) ? MechanismSeenAt({Blame::kUntraced, time}, place)
+                                   : MechanismPartlyAt({Blame::kUntraced, base::Duration(all_ns)}, place, time);
 }
 
 std::string QuotaText(const blame::Index& index, const RequestBlame& blame, Blame of, int64_t ns) {

@@ -25,6 +25,11 @@ std::string MembersText(const model::Trace& trace,
                         uint32_t batch);  // "request 0000000000008f0c of /segment and 3 more"
 // "2578 prompt_tokens, typical 55", if it is much more than its route's usual size; otherwise "". O(requests).
 std::string SizeText(const model::Trace& trace, uint32_t request);
+// "in async span "db query", usually 9.00 ms".
+std::string SpanPlace(const model::Trace& trace, const blame::SlowSpan& span);
+// What a request did in time that was not recorded, if a span shows it: "spent 100 ms in async span "db query", usually
+// 9.00 ms".
+std::string SpanText(const blame::Index& index, const RequestBlame& blame);
 // ", because the CPU quota was used up", of a wait for a CPU that was no longer than the quota's throttling meanwhile.
 std::string QuotaText(const blame::Index& index, const RequestBlame& blame, Blame of, int64_t ns);
 // ", tenant acme": the labels that set it apart from the request asked about.

@@ -201,11 +201,24 @@ bool IsStill(const blame::Index& index, const RequestBlame& blame, Blame part) {
   return part_ns > 0 && 2 * still_ns > part_ns;
 }
 
-bool IsPlaced(const blame::Index& index, const RequestBlame& blame, Blame part) {
+namespace {
+
+bool IsPlacedByStacks(const blame::Index& index, const RequestBlame& blame, Blame part) {
   if (part == Blame::kUntraced && IsBusy(index, blame)) return true;
   const blame::Stacks::Seen seen = index.stacks.Of(blame.segments, part);
   if (!seen.is_sure() || 2 * seen.covered_ns < blame.blame[part]) return false;
   return part != Blame::kUntraced || IsAsleepAt(seen);
+}
+
+}  // namespace
+
+bool IsInSpan(const blame::Index& index, const RequestBlame& blame, Blame part) {
+  return part == Blame::kUntraced && index.request_spans.InUnrecorded(blame).name != 0 &&
+         !IsPlacedByStacks(index, blame, part);
+}
+
+bool IsPlaced(const blame::Index& index, const RequestBlame& blame, Blame part) {
+  return IsPlacedByStacks(index, blame, part) || IsInSpan(index, blame, part);
 }
 
 blame::MixedWork::Doubt MayBeMixed(const blame::Index& index, const RequestBlame& blame) {
@@ -294,6 +307,7 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
       return IsManyWaits(index, blame, cause.blame) ? Proof::kManyWaits : Proof::kNone;
     case Blame::kUntraced:
       if (IsStill(index, blame, cause.blame)) return Proof::kStoodStill;
+      if (IsInSpan(index, blame, cause.blame)) return Proof::kInSpan;
       if (IsPlaced(index, blame, cause.blame)) return cause.stacks.is_known() ? Proof::kBusy : Proof::kPlaced;
       if (IsAsleepAt(index.stacks.Of(blame.segments, cause.blame))) return Proof::kPlaced;
       return IsUnseen(longest) ? Proof::kUnseen : Proof::kNone;

@@ -49,8 +49,11 @@ GpuDoubt MayAwaitGpu(const blame::Index& index, const RequestBlame& blame);
 // Whether most of such a part was while the whole process stood still: blocked for no recorded reason, or not recorded.
 bool IsStill(const blame::Index& index, const RequestBlame& blame, Blame part);
 
+// Whether most of the unusual time in such a part, not recorded, is in a span of the request, and stacks show nothing.
+bool IsInSpan(const blame::Index& index, const RequestBlame& blame, Blame part);
+
 // Whether stacks show where the thread was in most of such a part: blocked for no recorded reason; or not recorded, and
-// busy or asleep in a system call.
+// busy or asleep in a system call. Or a span does (IsInSpan).
 bool IsPlaced(const blame::Index& index, const RequestBlame& blame, Blame part);
 
 // Whether most of the model code and sleep of a request may be another's work in the same batch, or something else

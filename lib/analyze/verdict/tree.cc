@@ -787,7 +787,8 @@ class TreeMaker {
       case Blame::kGpuExecExpected:  // otherwise it may have been others' work
         return node.at.gpu != kNone && index_.gpu.UsualNs(node.at.gpu) >= 0;
       case Blame::kUntraced:
-        return IsPlaced(index_, walk, node.blame) || IsStill(index_, walk, node.blame);
+        return (IsPlaced(index_, walk, node.blame) && !IsInSpan(index_, walk, node.blame)) ||
+               IsStill(index_, walk, node.blame);
       case Blame::kHostBlockedUnknown:
         if (IsPlaced(index_, walk, node.blame)) return true;
         return ReadWait(trace_, node.at.event, &args) ? args.kind != WaitKind::kDevice

@@ -166,6 +166,8 @@ class TreeTeller {
       return "took " + time + " for the work of a large member";
     } else if (!is_last) {
       return Mechanism(took);
+    } else if (node.hops == 0 && IsInSpan(index_, blame_, node.blame)) {
+      return SpanText(index_, blame_);
     } else if (const blame::Stacks::Seen seen = index_.stacks.Of(node.at); seen.is_known()) {
       const std::string place = Places(index_).Text(node.at);
       text = (IsMostOf(node.place_ns, node.ns) ? MechanismSeenAt(took, place)

@@ -137,6 +137,7 @@ bool IsProved(const blame::Index& index, const BlameSegment& segment) {
 
 // The doubt about a part: none if at least half of its time is proved to be what it is called.
 Doubt DoubtOf(const blame::Index& index, const RequestBlame& request, Blame blame) {
+  if (IsInSpan(index, request, blame)) return {kInferred, "only a span shows where it was"};
   if (IsPlaced(index, request, blame))
     return blame == Blame::kUntraced ? Doubt{kInferred, "only stacks show what it did"}
                                      : Doubt{kNoWaitSays, "stacks show where it slept, and not why"};

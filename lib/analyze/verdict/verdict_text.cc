@@ -27,6 +27,7 @@
 #include "base/quantile.h"
 #include "model/host_language.h"
 #include "model/kernel_name.h"
+#include "model/lacking.h"
 #include "model/ncu_command.h"
 #include "model/request_text.h"
 #include "pitot/analyze/verdict.h"
@@ -110,7 +111,7 @@ class Teller {
     const BlameSegment& longest = blame_.segments[cause.longest[0]];
     std::string where = Places(index_).Text(longest);
     if (!where.empty() && !IsMostThere(cause)) where += " (" + Duration(cause.place_ns) + " of it)";
-    const std::string unrecorded = UnrecordedAt(cause);
+    const std::string unrecorded = IsInSpan(index_, blame_, cause.blame) ? InSpan() : UnrecordedAt(cause);
     where += (where.empty() || unrecorded.empty() ? "" : ", ") + unrecorded + StacksOf(cause) + Holding(cause) +
              RemarksOn(cause);
     return by.empty() ? where : where.empty() ? by : by + ", " + where;
@@ -275,6 +276,7 @@ class Teller {
   static bool IsMostThere(const Cause& cause) { return IsMostOf(cause.place_ns, cause.blame_ns); }
 
   std::string MechanismOf(const Cause& cause, const BlameSegment& longest, const std::string& time) const {
+    if (IsInSpan(index_, blame_, cause.blame)) return SpanText(index_, blame_);
     const std::string part = Duration(cause.place_ns);
     const bool is_lock = cause.blame == Blame::kHostLock || cause.blame == Blame::kHostGil;
     if (is_lock && index_.interpreter.Text(longest.by.event).empty()) {
@@ -313,7 +315,7 @@ class Teller {
     if (cause.blame != Blame::kUntraced || cause.longest.empty()) return "";
     const size_t row = cause.longest[0];
     const BlameSegment& segment = blame_.segments[row];
-    if (!PartName(segment).empty()) return "";
+    if (!PartName(segment).empty() || IsInSpan(index_, blame_, cause.blame)) return "";
     std::string before, after;
     for (size_t i = row; i-- > 0 && before.empty();) before = PartName(blame_.segments[i]);
     for (size_t i = row + 1; i < blame_.segments.size() && after.empty(); ++i) after = PartName(blame_.segments[i]);
@@ -324,6 +326,11 @@ class Teller {
     if (const std::string stages = StagesOf(segment); !stages.empty()) text += (text.empty() ? "" : ", ") + stages;
     const int64_t longest_ns = segment.end_ns - segment.begin_ns;
     return text.empty() || IsMostOf(longest_ns, cause.blame_ns) ? text : Duration(longest_ns) + " of it " + text;
+  }
+  // "100 ms of it in async span "db query", usually 9.00 ms".
+  std::string InSpan() const {
+    const blame::SlowSpan span = index_.request_spans.InUnrecorded(blame_);
+    return Duration(span.ns) + " of it " + SpanPlace(trace_, span);
   }
   // The recorded thing of a segment; "" if there is none.
   std::string PartName(const BlameSegment& segment) const {
@@ -540,6 +547,7 @@ class Teller {
 
   // "nothing lost", or where instead if the request lost nothing.
   std::string LostElsewhere() const {
+    if (model::AreLossesUnknown(trace_)) return model::kLossesUnknown;
     const auto parts = static_cast<uint64_t>(
         std::count_if(trace_.losses.begin(), trace_.losses.end(),
                       [](const model::LossRow& loss) { return facts::AreEventsLost(loss.reason); }) +
