@@ -333,18 +333,17 @@ Status ReadRocprof(const Input& input, model::Trace* trace, TraceReport* report)
 
 }  // namespace
 
-const Format kRocprofFormat = {
-    "rocprof",
-    "JSON of rocprofv3",
-    "JSON of rocprofv3",
-    "rocprofv3",
-    "record while the program works, with `rocprofv3 --sys-trace --output-format json`",
-    {"requests and batches", "operators and sizes of inputs", "the date", "names of threads"},
-    {{"kernel", "record with --kernel-trace"},
-     {"call", "record with --hip-trace"},
-     {"scope", "name them with roctx, and record with --marker-trace"},
-     {"layer", "name them with roctx, and record with --marker-trace"}},
-    IsRocprof,
-    ReadRocprof};
+const Format kRocprofFormat = {"rocprof",
+                               "JSON of rocprofv3",
+                               "JSON of rocprofv3",
+                               "rocprofv3",
+                               "record while the program works, with `rocprofv3 --sys-trace --output-format json`",
+                               {"requests and batches", "operators", "sizes of inputs", "the date", "names of threads"},
+                               {{"kernel", "record with --kernel-trace"},
+                                {"call", "record with --hip-trace"},
+                                {"scope", "name them with roctx, and record with --marker-trace"},
+                                {"layer", "name them with roctx, and record with --marker-trace"}},
+                               IsRocprof,
+                               ReadRocprof};
 
 }  // namespace pitot::read
