@@ -22,6 +22,7 @@
 #include "cli/files.h"
 #include "model/host_language.h"
 #include "model/kernel_name.h"
+#include "model/lacking.h"
 #include "model/recorded.h"
 #include "peers/catalogue.h"
 
@@ -69,8 +70,13 @@ const char* SeverityName(Severity severity) {
 
 constexpr const char* kNotRecorded = "not recorded";
 // What records the values that are not there.
-constexpr const char* kWhyNotRecorded =
-    "no kernels, copies and launches were recorded: Recorder::SetDepth(kKernels) with the CUPTI collector records them";
+std::string WhyNotRecorded(const model::Trace& trace) {
+  if (const std::string_view lacks = trace.AttributeOf(model::kNotRecorded); !lacks.empty())
+    return "the file has no " + std::string(lacks);
+  return model::InHostLanguage(trace,
+                               "no kernels, copies and launches were recorded: Recorder::SetDepth(kKernels) with the "
+                               "CUPTI collector records them");
+}
 
 std::string WithUnit(double value, const std::string& unit) {
   if (std::isnan(value)) return kNotRecorded;
@@ -173,7 +179,7 @@ std::string Text(const AnalyzeArguments& arguments, const model::Trace& trace, c
   }
   if (has_unrecorded) {
     lines.Blank();
-    lines.AddWrapped(0, "not recorded: ", model::InHostLanguage(trace, kWhyNotRecorded));
+    lines.AddWrapped(0, "not recorded: ", WhyNotRecorded(trace));
   }
   if (leaves_out) {
     const std::string why = model::WhyNoKernels(trace);
@@ -231,7 +237,7 @@ ordered_json Json(const model::Trace& trace, const MeasureRow& measure) {
       {"subject", measure.subject}, {"name", measure.name}, {"value", measure.value}, {"unit", measure.unit}};
   if (std::isnan(measure.value)) {
     row["value"] = nullptr;
-    row["not_recorded"] = model::InHostLanguage(trace, kWhyNotRecorded);
+    row["not_recorded"] = WhyNotRecorded(trace);
   }
   return row;
 }

@@ -66,11 +66,9 @@ const char* LinesMissing(const model::Trace& trace) {
                        !trace.batches.empty();
   return has_any ? "" : "scopes, calls, requests and no GPU work";
 }
-const char* MarksMissing(const model::Trace& trace) {
-  const bool has_any = trace.events.size() != 0 || trace.calls.size() != 0 || trace.gpu.size() != 0 ||
-                       trace.samples.size() != 0 || !trace.requests.empty() || !trace.batches.empty() ||
-                       !trace.overheads.empty();
-  return has_any ? "" : "events";
+// Other rows are marks for viewers: a file of those alone is not a profile.
+const char* WorkMissing(const model::Trace& trace) {
+  return HasScopes(trace) || HasWork(trace) || trace.calls.size() != 0 ? "" : "scopes, calls and no GPU work";
 }
 
 // What is written.
@@ -84,7 +82,7 @@ struct Target {
 };
 constexpr Target kTargets[] = {
     {"perfetto", ".pftrace", "open it in https://ui.perfetto.dev", MakePerfetto, AnythingMissing, true},
-    {"kineto", ".pt.trace.json", "open it in TensorBoard, HTA or https://ui.perfetto.dev", MakeKineto, MarksMissing,
+    {"kineto", ".pt.trace.json", "open it in TensorBoard, HTA or https://ui.perfetto.dev", MakeKineto, WorkMissing,
      false},
     {"otlp", ".otlp.pb", "post it as application/x-protobuf to /v1/traces of an OTLP receiver", MakeOtlp,
      RequestsMissing, false},

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -145,21 +146,45 @@ std::string UnprovenGrowth(const Diff& diff) {
   return absl::StrJoin(grown, ", ");
 }
 
-// One line. "No regression" alone if no quantile grew by more than its limit.
+// The significant row with the largest change: "aten::add +3.24 ms a step (latency +2.1 %)"; "" without one.
+std::string LargestChange(const Diff& diff) {
+  const auto change_of = [](const DiffRow& row) { return row.after_ns - row.before_ns; };
+  const DiffRow* largest = nullptr;
+  for (const DiffTable& table : diff.tables) {
+    for (const DiffRow& row : table.rows) {
+      if (row.is_significant && (largest == nullptr || std::abs(change_of(row)) > std::abs(change_of(*largest))))
+        largest = &row;
+    }
+  }
+  if (largest == nullptr || diff.per == analyze::DiffPer::kTrace) return {};
+  std::string text =
+      model::ShortName(largest->name) + " " + Signed(change_of(*largest)) + " a " + DiffPerName(diff.per);
+  for (const DiffGate& gate : diff.gates) {
+    if (gate.name == kLatency && gate.is_known) text += " (latency " + Growth(gate.ratio) + ")";
+  }
+  return text;
+}
+
+// One line, time before counts. "No regression" only if no quantile grew by more than its limit.
 std::string Conclusion(const Diff& diff) {
   const std::string name = DiffOutcomeName(diff.outcome), unproven = UnprovenGrowth(diff);
   if (diff.is_same_recording) return name + ", and no difference";
+  const std::string largest = LargestChange(diff);
+  if (diff.outcome == DiffOutcome::kPass && unproven.empty()) return name + (largest.empty() ? "" : ": " + largest);
   if (diff.outcome == DiffOutcome::kPass)
-    return unproven.empty() ? name : "not a proven regression: " + unproven + "; too few requests for a proof";
+    return "not a proven regression: " + unproven + "; too few requests for a proof";
   std::vector<std::string> gates;
   std::string why;
+  bool has_time = false;
   for (const DiffGate& gate : diff.gates) {
     if (gate.outcome != diff.outcome || (!gate.decides && gate.outcome != DiffOutcome::kRegression)) continue;
     const bool has_bounds = gate.is_known && gate.outcome == DiffOutcome::kInconclusive && gate.low != gate.high;
+    has_time |= gate.unit == "ns";
     gates.push_back(gate.name + (gate.is_known ? " " + Growth(gate.ratio) : "") +
                     (has_bounds ? " (" + Growth(gate.low) + " to " + Growth(gate.high) + ")" : ""));
     if (why.empty()) why = gate.why;
   }
+  if (diff.outcome == DiffOutcome::kRegression && !has_time && !largest.empty()) gates.insert(gates.begin(), largest);
   return name + (gates.empty() ? "" : ": " + absl::StrJoin(gates, ", ")) + (why.empty() ? "" : "; " + why) +
          (unproven.empty() ? "" : "; not proven: " + unproven);
 }

@@ -72,16 +72,25 @@ class TextFile : public Serializer {
     session::TextSink report;
     if (Status s = report_->Serialize(trace, report); !s.ok()) return s;
     base::OpeningSize size;
-    // Without a verdict the report stays as it is; `pitot why` gives the reasons.
     const analyze::HtmlReport content = answer.Content(trace);
-    if (answer.judged.ok() || !content.fired.empty())
+    if (answer.judged.ok() || !content.fired.empty()) {
       base::Open(&report.text, OpeningText(trace, content, {}, columns_), &size);
+    } else if (answer.analyzed.ok()) {
+      // `pitot why` gives the reasons for no verdict.
+      base::AddToFront(&report.text, Findings(answer.analysis));
+    }
     return sink.Write(report.text.data(), report.text.size())
                ? Status()
                : Status(StatusCode::kIoError, "the sink accepts no more data");
   }
 
  private:
+  std::string Findings(const analyze::AnalysisReport& analysis) const {
+    const std::string text = FindingsText(analysis, columns_);
+    if (text.empty()) return "in window   no grave finding; `pitot top` shows where the time went\n\n";
+    return text + "            `pitot analyze` lists all\n\n";
+  }
+
   const size_t columns_;
   const uint64_t request_;
   const std::unique_ptr<Serializer> report_;

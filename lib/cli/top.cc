@@ -187,8 +187,10 @@ class ColumnMaker {
     columns_.back().is_text = true;
   }
   void AddSelfCpu() {
-    if (!is_brief_) Add("Self", "host %", [&](const TopRow& row) { return Share(row.self_cpu_ns, table_.cpu_ns); });
-    Add("Self", "host", [](const TopRow& row) { return Time(row.self_cpu_ns); });
+    const auto cell = [](const TopRow& row, const std::string& text) { return row.is_cpu_known ? text : "-"; };
+    if (!is_brief_)
+      Add("Self", "host %", [&](const TopRow& row) { return cell(row, Share(row.self_cpu_ns, table_.cpu_ns)); });
+    Add("Self", "host", [&](const TopRow& row) { return cell(row, Time(row.self_cpu_ns)); });
   }
   void AddCpu() {
     if (!is_brief_) Add("Host", "total %", [&](const TopRow& row) { return Share(row.cpu_total_ns, table_.cpu_ns); });
@@ -316,8 +318,8 @@ std::string Notes(const Trace& trace, const TopTable& table, bool is_of_request)
         "there are no operators; `--by kernel`, `--by scope` and `--by request` show the time without them");
   notes.push_back(NoLayersNote(trace, table));
   if (table.has_gpu) notes.push_back(KernelsNote(table.coverage, of));
-  if (table.gpu_ns != 0 &&
-      std::any_of(table.rows.begin(), table.rows.end(), [](const TopRow& row) { return !row.is_gpu_known; }))
+  if (std::any_of(table.rows.begin(), table.rows.end(),
+                  [&](const TopRow& row) { return !row.is_cpu_known || (table.gpu_ns != 0 && !row.is_gpu_known); }))
     notes.push_back("-: not recorded");
   for (std::string& note : MissingNotes(table)) notes.push_back(std::move(note));
   notes.erase(std::remove(notes.begin(), notes.end(), ""), notes.end());
@@ -349,7 +351,9 @@ std::string Table(const Trace& trace, const TopTable& table, size_t shown, const
     lines.AddWrapped(0, "", words);
     text += lines.text();
   };
-  if (table.by != TopBy::kKernel)
+  const bool is_cpu_known =
+      std::any_of(table.rows.begin(), table.rows.end(), [](const TopRow& row) { return row.is_cpu_known; });
+  if (table.by != TopBy::kKernel && is_cpu_known)
     line("Self host time total: " + Time(table.cpu_ns) +
          (table.wait_ns != 0 ? ", " + Time(table.wait_ns) + " of it waiting" : ""));
   if (table.gpu_ns != 0)
@@ -391,6 +395,7 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
   ordered_json rows = ordered_json::array();
   for (size_t i = 0; i < shown; ++i) {
     const TopRow& row = table.rows[i];
+    const auto cpu = [&](ordered_json value) { return row.is_cpu_known ? value : ordered_json(); };
     const auto gpu = [&](ordered_json value) { return row.is_gpu_known ? value : ordered_json(); };
     ordered_json one = {{"name", row.name}};
     if (table.by == TopBy::kRequest) {
@@ -402,11 +407,11 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
                 {"cut_calls", row.cut_calls},
                 {"gpu_records", gpu(row.gpu_records)},
                 {"flops", row.flops},
-                {"self_cpu_ns", row.self_cpu_ns},
+                {"self_cpu_ns", cpu(row.self_cpu_ns)},
                 {"self_wait_ns", wait(row.self_wait_ns)},
                 {"self_no_calls_ns", has_no_calls ? ordered_json(row.self_no_calls_ns) : ordered_json()},
-                {"cpu_total_ns", row.cpu_total_ns},
-                {"cpu_avg_ns", Ns(row.CpuAverageNs())},
+                {"cpu_total_ns", cpu(row.cpu_total_ns)},
+                {"cpu_avg_ns", cpu(Ns(row.CpuAverageNs()))},
                 {"cpu_p50_ns", Ns(row.cpu_p50_ns)},
                 {"cpu_p99_ns", Ns(row.cpu_p99_ns)},
                 {"cpu_max_ns", Ns(row.cpu_max_ns)},

@@ -11,13 +11,18 @@
 
 namespace pitot::model {
 
-// Whether the trace was read from a format that says nothing about `what` ("queues"), by its attribute "not_recorded".
+// The attribute with the list. Writers keep it, because a format that can say more does not know more.
+inline constexpr std::string_view kNotRecorded = "not_recorded";
+
+// Whether the trace was read from a format that says nothing about `what` ("queues"). A reason may follow it in the
+// list: "GPU work (the file has no stages of a GPU)".
 inline bool IsLacking(const Trace& trace, std::string_view what) {
   constexpr std::string_view kBetween = "; ";
-  std::string_view list = trace.AttributeOf("not_recorded");
+  std::string_view list = trace.AttributeOf(kNotRecorded);
   while (!list.empty()) {
     const size_t size = std::min(list.find(kBetween), list.size());
-    if (list.substr(0, size) == what) return true;
+    const std::string_view entry = list.substr(0, size);
+    if (entry.substr(0, std::min(entry.find(" ("), entry.size())) == what) return true;
     list.remove_prefix(std::min(size + kBetween.size(), list.size()));
   }
   return false;
@@ -26,6 +31,11 @@ inline bool IsLacking(const Trace& trace, std::string_view what) {
 // Whether nothing says what its threads lost. A reader may have found losses of GPUs, or damage.
 inline bool AreLossesUnknown(const Trace& trace) { return trace.losses.empty() && IsLacking(trace, "losses"); }
 inline constexpr char kLossesUnknown[] = "the format does not say what was lost";
+
+// Whether it does not say which thread worked for a request: a CPU time of 0 is then unknown.
+inline bool IsLackingThreads(const Trace& trace) {
+  return IsLacking(trace, "the threads that work for a request") || IsLacking(trace, "what threads did");
+}
 
 }  // namespace pitot::model
 

@@ -30,6 +30,7 @@ class ChromeReader final : public ChromeTarget {
     // JAX and others end a list with an empty object.
     if (phase == '\0') return ++unused_, !event.phase.empty() || event.name.empty();
     if (!IsKnown(phase)) return ++unused_, true;
+    if (phase == 'X' && IsSummary(event)) return ++summaries_, true;
     if (!event.begin_ns || (event.has_duration && !event.duration_ns)) return false;
     if (!builder_.IsInRange(*event.begin_ns)) return true;
     switch (phase) {
@@ -60,6 +61,8 @@ class ChromeReader final : public ChromeTarget {
         if (value.key == "version") builder_.AddAttribute("viztracer.version", value.text);
         if (value.key == "baseTimeNanoseconds") builder_.SetUnixOffset(value.Number().value_or(0));
       }
+    } else if (key == "beginningOfTime") {
+      TakeUnixMicroseconds(json);
     } else if (json[0] != '{' && json[0] != '[') {
       const bool is_text = json.size() >= 2 && json[0] == '"';
       builder_.AddAttribute(key, is_text ? json.substr(1, json.size() - 2) : json);
@@ -70,7 +73,12 @@ class ChromeReader final : public ChromeTarget {
     MatchMarks();
     for (auto& [key, async] : asyncs_) MatchAsyncs(&async);
     builder_.Finish(!report_.complete);
-    report_.counts = {{"unused", unused_}, {"arrows", arrows_}, {"ends_without_begin", ends_}};
+    report_.counts = {
+        {"unused", unused_}, {"arrows", arrows_}, {"summaries", summaries_}, {"ends_without_begin", ends_}};
+    if (summaries_ != 0)
+      AddProblem(base::Plural(summaries_, "sum") + " of other events (\"Total ...\") " +
+                     (summaries_ == 1 ? "was" : "were") + " left out",
+                 &report_);
     if (ends_ != 0) AddProblem(base::Plural(ends_, "end") + " had no begin", &report_);
     builder_.ReportTimes(&report_);
     if (has_overflow_)
@@ -103,6 +111,19 @@ class ChromeReader final : public ChromeTarget {
 
   static bool IsKnown(char phase) {
     return std::string_view("XBEiIRCbneSTpFstf").find(phase) != std::string_view::npos;
+  }
+
+  // LLVM's profiler adds up its events by name, each sum on a thread of its own.
+  static bool IsSummary(const ChromeEvent& event) {
+    return event.name.starts_with("Total ") && event.Find("avg ms") != nullptr;
+  }
+
+  // Unix time at 0, as LLVM's profiler writes it.
+  void TakeUnixMicroseconds(std::string_view json) {
+    const int64_t us = ParseDecimal(json, 0).value_or(0);
+    if (us <= 0 || us > model::kMaxTimeNs / 1000) return;
+    builder_.SetUnixOffset(us * 1000);
+    report_.tool = "LLVM's time profiler";
   }
 
   uint32_t Thread(const ChromeEvent& event) {
@@ -260,7 +281,7 @@ class ChromeReader final : public ChromeTarget {
   TraceReport& report_;
   std::map<uint32_t, std::vector<Mark>> marks_;  // by thread
   std::map<std::string, Asyncs> asyncs_;         // by category, id, and what else tells ids apart
-  uint64_t unused_ = 0, arrows_ = 0, ends_ = 0;
+  uint64_t unused_ = 0, arrows_ = 0, summaries_ = 0, ends_ = 0;
   bool has_overflow_ = false;
 };
 

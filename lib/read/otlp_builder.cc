@@ -8,6 +8,7 @@
 
 #include "base/columns.h"
 #include "base/mix.h"
+#include "model/lacking.h"
 #include "pitot/outcome.h"
 #include "pitot/request.h"
 #include "read/format.h"
@@ -21,7 +22,7 @@ using model::kNone;
 using model::kOpen;
 using Value = OtlpAttribute::Kind;
 
-constexpr size_t kMostLabels = 32, kMostTextBytes = 256, kMostParents = 256;
+constexpr size_t kMostLabels = 32, kMostTextBytes = 256, kMostLacksBytes = 4096, kMostParents = 256;
 constexpr std::string_view kLibrary = "pitot", kOwn = "pitot.", kBatchSuffix = " batch";
 
 uint64_t KeyOf(const OtlpSpanId& id) { return Mix(id.span + Mix(id.low + Mix(id.high))); }
@@ -66,6 +67,8 @@ void OtlpBuilder::TakeResource(const OtlpAttributes& attributes) {
   const OtlpAttribute* const pid = FindAttribute(attributes, "process.pid");
   Process process;
   process.pid = pid != nullptr && pid->integer > 0 ? pid->integer : 0;
+  if (const std::string_view lacks = TextAt(attributes, "pitot.not_recorded"); lacks_.empty())
+    lacks_ = lacks.substr(0, std::min(lacks.size(), kMostLacksBytes));
   std::string key = std::string(name) + '\0' + std::string(host) + '\0' + std::to_string(process.pid);
   const auto [found, is_new] = known_processes_.try_emplace(std::move(key), static_cast<uint32_t>(processes_.size()));
   process_ = found->second;
@@ -172,6 +175,8 @@ void OtlpBuilder::TakeOwn(std::string_view key, const OtlpAttribute& attribute, 
   } else if (key == "queue") {
     span->kind = Kind::kQueued;
     span->name = Intern(attribute.text);
+  } else if (key == "part") {
+    span->kind = Kind::kPart;
   } else if (key == "batch.members") {
     span->kind = Kind::kBatch;
   } else if (key == "batch.close_reason") {
@@ -406,6 +411,8 @@ void OtlpBuilder::Finish() {
   if (has_own_ && !has_others_) report_.tool = "Pitot";
   if (has_others_ && !has_queues_) report_.lacks.push_back("queues");
   if (!has_own_) report_.lacks.push_back("triggers");
+  if (has_own_ && !lacks_.empty())
+    trace_.attributes.push_back({trace_.strings.Add(model::kNotRecorded), trace_.strings.Add(lacks_)});
   if (!report_.complete)
     trace_.losses.push_back({kNone, model::LossReason::kDamaged, trace_.window_begin_ns, trace_.window_end_ns, 0, 0});
   const auto note = [&](uint64_t count, const std::string& what) {

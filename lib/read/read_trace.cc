@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "model/fill_columns.h"
 #include "model/is_empty.h"
+#include "model/lacking.h"
 #include "pitot/read/trace.h"
 #include "read/formats.h"
 #include "read/known_files.h"
@@ -63,7 +64,7 @@ std::string WhyNothing(const Format& format, const Head& head, uint64_t events) 
 
 // A file that was converted before has the attributes of that reading. It lacks what the first file lacked, too.
 void NoteLacks(const TraceReport& report, model::Trace* trace) {
-  constexpr const char *kFormat = "format", *kLacks = "not_recorded";
+  constexpr std::string_view kFormat = "format", kLacks = model::kNotRecorded;
   std::string lacks(trace->AttributeOf(kLacks));
   for (const std::string& lack : report.lacks) {
     if (lacks.find(lack) == std::string::npos) lacks += (lacks.empty() ? "" : "; ") + lack;
@@ -72,7 +73,7 @@ void NoteLacks(const TraceReport& report, model::Trace* trace) {
     const std::string_view key = trace->strings[attribute.key];
     return key == kFormat || key == kLacks;
   });
-  const auto add = [&](const char* key, const std::string& value) {
+  const auto add = [&](std::string_view key, const std::string& value) {
     if (!value.empty()) trace->attributes.push_back({trace->strings.Add(key), trace->strings.Add(value)});
   };
   add(kFormat, report.name + ", by " + report.tool);

@@ -339,7 +339,7 @@ const Format kRocprofFormat = {
     "JSON of rocprofv3",
     "rocprofv3",
     "record while the program works, with `rocprofv3 --sys-trace --output-format json`",
-    {"requests and batches", "operators and sizes of inputs", "the date", "names of threads", "losses"},
+    {"requests and batches", "operators", "sizes of inputs", "the date", "names of threads", "losses"},
     {{"kernel", "record with --kernel-trace"},
      {"call", "record with --hip-trace"},
      {"scope", "name them with roctx, and record with --marker-trace"},

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "model/depth_rows.h"
+#include "model/lacking.h"
 #include "pitot/outcome.h"
 #include "read/decimal.h"
 
@@ -36,6 +37,8 @@ void OwnXSpaceTarget::TakeHeads(const std::vector<XSpacePlaneHead>& planes) {
     const XSpacePlaneHead& head = planes[plane];
     if (head.name.compare(0, kGpuPlane.size(), kGpuPlane) == 0) TakeDevice(head, plane);
     if (head.name != kHostPlane) continue;
+    if (const std::string_view lacks = head.StatOf("pitot_not_recorded"); !lacks.empty())
+      trace_.attributes.push_back({rows_.Intern(model::kNotRecorded), rows_.Intern(lacks)});
     unix_offset_ns_ = WholeOf(head.StatOf(kOffsetStat));
     trace_.window_begin_ns = std::clamp<int64_t>(WholeOf(head.StatOf("pitot_window_begin_ns")), 0, model::kMaxTimeNs);
     trace_.window_end_ns = std::clamp<int64_t>(WholeOf(head.StatOf("pitot_window_end_ns")), 0, model::kMaxTimeNs);

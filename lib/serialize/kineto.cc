@@ -81,6 +81,7 @@ class KinetoTrace {
     WriteThreads();
     gpu_.WriteWork();
     WriteRequests();
+    WriteParts();
     WriteBatches();
     WriteMarks();
     out_.json.Close(']');
@@ -286,6 +287,21 @@ class KinetoTrace {
         out_.End();
       }
       BeginAsync("e", "request", route, request.id, request.end_thread, trace_.RequestEnd(request));
+      out_.End();
+    }
+  }
+  // Parts of requests outside of threads. They may overlap without nesting, so each has an id of its own.
+  void WriteParts() {
+    for (uint32_t row = 0; row < trace_.asyncs.size() && out_.json.ok(); ++row) {
+      const model::AsyncRow& part = trace_.asyncs[row];
+      const std::string_view name = OrElse(trace_.strings[trace_.sites[part.site].name], "part");
+      const bool is_open = part.duration_ns == kOpen;
+      const int64_t end_ns = is_open ? std::max(trace_.window_end_ns, part.begin_ns) : part.begin_ns + part.duration_ns;
+      BeginAsync("b", "part", name, row + 1, part.begin_thread, part.begin_ns);
+      WriteContext(part.request, kNone);
+      if (is_open) out_.Pair("open", uint32_t{1});
+      out_.End();
+      BeginAsync("e", "part", name, row + 1, part.end_thread, end_ns);
       out_.End();
     }
   }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "model/lacking.h"
 #include "model/request_text.h"
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
@@ -54,6 +55,9 @@ class OtlpWriter {
     out_.ResourceText("service.name", OrElse(service_name_, "unknown_service"));
     out_.ResourceInt("process.pid", trace_.pid);
     if (const std::string_view host = trace_.AttributeOf("host"); !host.empty()) out_.ResourceText("host.name", host);
+    // The gaps of the format before this one stay unknown.
+    if (const std::string_view lacks = trace_.AttributeOf(model::kNotRecorded); !lacks.empty())
+      out_.ResourceText("pitot.not_recorded", lacks);
     out_.Library("pitot", PITOT_VERSION_STRING);
   }
 
@@ -147,7 +151,7 @@ class OtlpWriter {
     }
   }
 
-  // Stages, and waits in queues.
+  // Stages, waits in queues, and parts outside of threads.
   void WriteParts(uint32_t row, const OtlpId& id) {
     const model::RequestRow& request = trace_.requests[row];
     uint64_t number = 0;
@@ -167,6 +171,16 @@ class OtlpWriter {
       out_.Text("pitot.queue", trace_.strings[queued.queue]);
       if (queued.take_ns == 0) out_.Int("pitot.open", 1);
       if (queued.batch != kNone) out_.Link(IdOfBatch(queued.batch));
+      out_.End();
+    }
+    for (const uint32_t async : index_.Asyncs(row)) {
+      const model::AsyncRow& part = trace_.asyncs[async];
+      const bool is_open = part.duration_ns == kOpen;
+      const int64_t end_ns = is_open ? trace_.window_end_ns : part.begin_ns + part.duration_ns;
+      out_.Begin(PartOf(id, ++number), id.span, OrElse(trace_.strings[trace_.sites[part.site].name], "part"),
+                 span::kInternal, part.begin_ns, std::max(end_ns, part.begin_ns));
+      out_.Int("pitot.part", 1);
+      if (is_open) out_.Int("pitot.open", 1);
       out_.End();
     }
   }

@@ -669,7 +669,7 @@ class Writer {
   std::string PopulationOf(size_t number) const {
     const StageTable& stages = stages_[number];
     const std::string requests = Plural(stages.typical, "ok request") + " of the same route";
-    if (!stages.lines.back().is_known) return "unknown, only " + requests;
+    if (!stages.lines.back().is_known) return "unknown, only " + requests + " besides those shown here";
     if (!stages.is_of_its_size) return requests + ", any size";
     return requests + (trace_.requests[slow_[number]].size_bucket != 0 ? " and size" : "");
   }
@@ -1223,8 +1223,9 @@ class Writer {
     host_.Write(3, &lines_);
   }
 
+  // A trace of another format has no files of an incident next to it.
   void Files() {
-    if (!IsRecorded()) return;
+    if (!IsRecorded() || !trace_.AttributeOf("format").empty()) return;
     lines_.Blank();
     lines_.Add(0, "FILES");
     lines_.Blank();

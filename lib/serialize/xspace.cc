@@ -12,6 +12,7 @@
 #include "model/depth_rows.h"
 #include "model/enclosing.h"
 #include "model/kernel_name.h"
+#include "model/lacking.h"
 #include "model/occupancy.h"
 #include "model/request_text.h"
 #include "pitot/model/trace.h"
@@ -87,6 +88,9 @@ class XSpaceWriter {
     plane.PlaneStat("pitot_window_end_ns", static_cast<uint64_t>(trace_.window_end_ns));
     plane.PlaneStat(model::kDepthsKey, model::DepthsText(trace_.depths));
     plane.PlaneStat(model::kOperatorDepthsKey, model::DepthsText(trace_.operator_depths));
+    // The gaps of the format before this one stay unknown.
+    if (const std::string_view lacks = trace_.AttributeOf(model::kNotRecorded); !lacks.empty())
+      plane.PlaneStat("pitot_not_recorded", lacks);
     std::vector<std::vector<uint32_t>> batches(trace_.threads.size() + 1);  // the last: of unknown threads
     for (uint32_t batch = 0; batch < trace_.batches.size(); ++batch)
       batches[std::min<size_t>(trace_.batches[batch].thread, trace_.threads.size())].push_back(batch);

@@ -121,6 +121,23 @@ TEST_CASE("more launches and copies are a regression by count and not by duratio
   }
 }
 
+TEST_CASE("a few launches more are not a regression where the latency fell, and many are", "[diff]") {
+  const auto compare = [](int gemms, int64_t gemm_us) {
+    Version before, after;
+    before.gemms = 100;
+    before.gemm_us = 100;
+    after.gemms = gemms;
+    after.gemm_us = gemm_us;
+    return Compare(before, after);
+  };
+  const Diff faster = compare(102, 70);
+  CHECK(Gate(faster, "launches").ratio == Approx(1.02));
+  CHECK(Gate(faster, "launches").limit == Approx(1.05));
+  CHECK(faster.outcome == DiffOutcome::kPass);
+  CHECK(Gate(compare(110, 70), "launches").outcome == DiffOutcome::kRegression);
+  CHECK(Gate(compare(102, 100), "launches").outcome == DiffOutcome::kRegression);
+}
+
 TEST_CASE("the blame rows show more launches where the gate does", "[diff]") {
   Version before, after;
   before.gemm_us = after.gemm_us = 1;  // bound by launches

@@ -1840,6 +1840,7 @@ TEST_CASE("twenty normal requests are enough for a cause, at half its confidence
 TEST_CASE("few normal requests, others' sizes and losses lower the confidence, and are named", "[verdict]") {
   const auto cause = [](int n, const char* route_name, uint32_t bucket, bool is_reliable) {
     Route route;
+    route.Learn(1);
     for (int i = 0; i < n; ++i) {
       BaselineRow row;
       row.work.depth = Depth::kKernels;
@@ -1866,6 +1867,20 @@ TEST_CASE("few normal requests, others' sizes and losses lower the confidence, a
   CHECK(std::string(routes.unsure) == "compared with other routes");
   CHECK(lossy.confidence < 0.6 * whole);
   CHECK(std::string(lossy.unsure) == "events were lost during it");
+}
+
+TEST_CASE("a request that is the only one of its route is compared with none", "[verdict]") {
+  Route route;
+  route.Learn(512);
+  RequestBlame blame = route.Make(route.Draw());
+  blame.request = route.other;
+
+  const Verdict verdict = route.Judge(blame);
+
+  CHECK(verdict.level == Baseline::Level::kNone);
+  CHECK(verdict.typical_ns == 0);
+  CHECK(verdict.kind == VerdictKind::kUndetermined);
+  CHECK(verdict.why_not == "no normal request of its route is known, and other routes do other work");
 }
 
 TEST_CASE("times that contradict each other leave nothing to be said", "[verdict]") {

@@ -207,13 +207,24 @@ TEST_CASE("what a format does not write makes no file of it", "[cli]") {
   folder.Write("marks.json", R"([{"ph":"i","name":"mark","pid":1,"tid":1,"ts":5,"s":"t"},
     {"ph":"C","name":"queue","pid":1,"ts":5,"args":{"length":3}}])");
 
-  for (const std::string format : {"otlp-profiles", "pprof", "xspace"}) {
+  for (const std::string format : {"kineto", "otlp-profiles", "pprof", "xspace"}) {
     INFO(format);
     const Result result = folder.Run("convert marks.json -o out --to " + format);
     CHECK(result.exit_code == 1);
     CHECK(result.err.find("marks.json has no scopes") != std::string::npos);
   }
-  CHECK(folder.Run("convert marks.json -o out --to kineto").exit_code == 0);
+  CHECK(folder.Run("convert marks.json -o out --to perfetto").exit_code == 0);
+}
+
+TEST_CASE("requests alone make no file of PyTorch's profiler, because it would have nothing to read back", "[cli]") {
+  const Folder folder;
+  folder.Write("chrome.json", R"([{"ph":"b","cat":"http","name":"/v1","id":1,"pid":1,"tid":1,"ts":5},
+    {"ph":"e","cat":"http","name":"/v1","id":1,"pid":1,"tid":1,"ts":9}])");
+
+  const Result result = folder.Run("convert chrome.json -o out --to kineto");
+
+  CHECK(result.exit_code == 1);
+  CHECK(result.err.find("chrome.json has no scopes, calls and no GPU work") != std::string::npos);
 }
 
 TEST_CASE("convert writes no spans of a trace without a date, and exits with 1", "[cli]") {

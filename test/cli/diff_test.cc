@@ -21,7 +21,9 @@ using pitot::test::Version;
 class Versions : public Folder {
  public:
   Versions() {
-    Version before, slow, more, few, few_again, tail;
+    Version before, slow, more, few, few_again, tail, fast;
+    fast.gemm_us = 500;
+    fast.allocations = 1;
     slow.gemm_us = 1300;
     slow.gemm = "gemm_128";
     more.gemms = 6;
@@ -35,6 +37,7 @@ class Versions : public Folder {
     Write("few", few);
     Write("few_again", few_again);
     Write("tail", tail);
+    Write("fast", fast);
   }
 
  private:
@@ -69,7 +72,7 @@ TEST_CASE("diff's first line names the measures with growth, by how much, and wh
     return out.substr(0, out.find('\n'));
   };
 
-  CHECK(first_line("slow.pitot before.pitot") == "no regression");
+  CHECK(first_line("slow.pitot before.pitot").rfind("no regression: gemm", 0) == 0);
   CHECK(versions.Run("diff before.pitot tail.pitot").exit_code == 0);
   CHECK(first_line("before.pitot tail.pitot") ==
         "not a proven regression: mean latency +8.0 %, latency p99 +315.8 %; too few requests for a proof");
@@ -79,6 +82,9 @@ TEST_CASE("diff's first line names the measures with growth, by how much, and wh
   CHECK(first_line("few.pitot few_again.pitot") ==
         "inconclusive: latency, gpu time; too few to compare (3 before, 3 after; requests queued behind each "
         "other count less): compare longer traces");
+  const std::string counted = first_line("before.pitot fast.pitot");
+  CHECK(counted.rfind("regression: gemm -", 0) == 0);
+  CHECK(counted.find(" a request (latency -") < counted.find("allocations new"));
   CHECK(first_line("before.pitot slow.pitot --regression 0.194") ==
         "regression: gpu time +28.6 %; not proven: latency p99 +19.4 %");
 }

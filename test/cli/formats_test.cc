@@ -208,6 +208,79 @@ TEST_CASE("a verdict does not claim that nothing was lost where the format does 
   CHECK(folder.Run("report --html a.json").out.find("The format does not say what was lost.") != std::string::npos);
 }
 
+namespace {
+
+constexpr char kSpan[] =
+    R"({"resourceSpans":[{"resource":{"attributes":[]},"scopeSpans":[{"scope":{"name":"lib"},"spans":[)"
+    R"({"traceId":"5b8efff798038103d269b633813fc60c","spanId":"00000000000000aa","name":"get",)"
+    R"("kind":2,"startTimeUnixNano":"1700000001000000000","endTimeUnixNano":"1700000002000000000"}]}]}]})";
+
+}  // namespace
+
+TEST_CASE("a time that a format cannot say is not 0", "[cli]") {
+  Folder folder;
+  folder.columns = "200";
+  folder.Write("a.json", kSpan);
+
+  const json top = json::parse(folder.Run("top --by request --json a.json").out)["rows"];
+  REQUIRE(top.size() == 1);
+  for (const char* const key : {"self_cpu_ns", "cpu_total_ns", "self_gpu_ns", "gpu_busy_ns"}) {
+    CAPTURE(key);
+    CHECK(top[0][key].is_null());
+  }
+  const std::string text = folder.Run("top --by request a.json").out;
+  CHECK(text.find("0us") == std::string::npos);
+  CHECK(text.find("-: not recorded") != std::string::npos);
+  for (const char* const only : {"a34", "a01"}) {
+    CAPTURE(only);
+    const json measures = json::parse(folder.Run(std::string("analyze --json --only ") + only + " a.json").out);
+    for (const json& one : measures["analyzers"][0]["measures"]) {
+      CAPTURE(one.dump());
+      if (one["name"] == "CPU time of a request" || one["name"] == "operator" || one["name"] == "scope")
+        CHECK(one["value"].is_null());
+    }
+  }
+}
+
+TEST_CASE("a report of another tool's trace has findings in its first part, and names no files", "[cli]") {
+  const Folder folder;
+  folder.Write("a.json",
+               R"([{"cat":"Session","ph":"X","name":"model_run","pid":7,"tid":7,"ts":5,"dur":90,"args":{}},)"
+               R"({"cat":"Kernel","ph":"X","name":"gemm","pid":-1,"tid":-1,"ts":9,"dur":4,"args":{"stream":"7"}},)"
+               R"({"cat":"Kernel","ph":"X","name":"gemm","pid":-1,"tid":-1,"ts":90,"dur":4,"args":{"stream":"7"}}])");
+  folder.Write("b.json", kSpan);
+  folder.Write("c.json", R"([{"ph":"X","name":"a","pid":1,"tid":1,"ts":5,"dur":2}])");
+
+  const std::string text = folder.Run("report a.json").out, front = text.substr(0, text.find("\nAPPENDIX\n"));
+  CHECK(front.find("There is no request in the window.\n\nin window   a04.idle") != std::string::npos);
+  CHECK(folder.Run("report c.json").out.find("no grave finding") != std::string::npos);
+  CHECK(folder.Run("report b.json").out.find("Next to this report") == std::string::npos);
+}
+
+TEST_CASE("a report does not deny requests that it shows itself", "[cli]") {
+  const Folder folder;
+  folder.Write("a.json", kSpan);
+  CHECK(folder.Run("report a.json").out.find("only 0 ok requests of the same route besides those shown here") !=
+        std::string::npos);
+}
+
+TEST_CASE("what a file's format says nothing about stays unknown after it is converted", "[cli]") {
+  const Folder folder;
+  folder.Write("a.json", kSpan);
+
+  REQUIRE(folder.Run("convert --to otlp -o 1.pb a.json").exit_code == 0);
+  REQUIRE(folder.Run("convert --to xspace -o 2.pb 1.pb").exit_code == 0);
+  REQUIRE(folder.Run("convert -o 3.pftrace 2.pb").exit_code == 0);
+
+  for (const char* const name : {"a.json", "1.pb", "2.pb", "3.pftrace"}) {
+    CAPTURE(name);
+    const json requests = json::parse(folder.Run(std::string("requests --json ") + name).out)["requests"];
+    REQUIRE(requests.size() == 1);
+    CHECK(requests[0]["queue_ms"].is_null());
+    CHECK(requests[0]["complete"] == false);
+  }
+}
+
 TEST_CASE("a request's time in queues outlives an XSpace, which does not say what was lost", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", cli_test::Dump());

@@ -62,4 +62,15 @@ TEST_CASE("a page lists the first thousand losses and counts all", "[cli]") {
   CHECK(file["loss_count"] == losses + 1500);
 }
 
+TEST_CASE("a thread without a name goes by its tid", "[cli]") {
+  const Folder folder;
+  folder.Write("a.json", R"([{"ph":"X","name":"a","pid":1,"tid":4711,"ts":5,"dur":2}])");
+
+  CHECK(folder.Run("view a.json -o page.html").exit_code == 0);
+
+  const std::string lanes = HeadOf(fakes::ReadFile(folder / "page.html")).dump();
+  CHECK(lanes.find("\"thread 4711\"") != std::string::npos);
+  CHECK(lanes.find("thread #1") == std::string::npos);
+}
+
 }  // namespace

@@ -343,3 +343,22 @@ TEST_CASE("a trace without Unix time has no date", "[chrome]") {
   CHECK(read.trace.window_begin_ns == 1000);
   CHECK(read.trace.window_end_ns == 2000);
 }
+
+TEST_CASE("LLVM's sums of its own events are no events, and its trace has a date", "[chrome]") {
+  const std::string sum =
+      R"({"ph":"X","name":"Total Frontend","pid":1,"tid":3,"ts":0,"dur":30,"args":{"count":2,"avg ms":0}})";
+  const Read read =
+      Parse(R"({"traceEvents":[)" + Event("X", "Frontend", "1", R"(,"dur":10)") + "," +
+            Event("X", "Total recall", "20", R"(,"dur":10)") + "," + sum + R"(],"beginningOfTime":1796016482309993})");
+
+  REQUIRE(read.status.ok());
+  CHECK(read.Events() == "Frontend 1000+10000, Total recall 20000+10000");
+  CHECK(read.trace.threads.size() == 1);
+  CHECK(read.Count("summaries") == 1);
+  CHECK(read.report.problems == "1 sum of other events (\"Total ...\") was left out");
+  CHECK(read.trace.clock.realtime_ns - read.trace.clock.monotonic_ns == 1'796'016'482'309'993'000);
+
+  CHECK(Parse(R"({"traceEvents":[)" + Event("X", "a", "1", R"(,"dur":10)") +
+              R"(],"beginningOfTime":9223372036854775807})")
+            .trace.clock.realtime_ns == 0);
+}

@@ -371,6 +371,28 @@ TEST_CASE("what Pitot writes as spans comes back as it was", "[otlp]") {
     CHECK(after.strings[after.firings[i].cause] == before.strings[before.firings[i].cause]);
 }
 
+TEST_CASE("parts of requests come back as parts, and what a file lacked is lacking in the next", "[otlp]") {
+  const auto part = [](const std::string& id, const std::string& name, const std::string& end_ns) {
+    return R"({"traceId":")" + std::string(kTraceId) + R"(","spanId":")" + id + R"(","name":")" + name +
+           R"(","parentSpanId":"00000000000000aa","startTimeUnixNano":"1000000000","endTimeUnixNano":")" + end_ns +
+           "\"}";
+  };
+  const Read first =
+      Parse(Document(Span("00000000000000aa", "GET /x", R"("kind":2)") + "," +
+                     part("00000000000000ab", "redis", "1250000000") + "," + part("00000000000000ac", "late", "0")));
+  REQUIRE(first.trace.asyncs.size() == 2);
+
+  const Read second = Parse(Written(first.trace));
+
+  REQUIRE(second.trace.asyncs.size() == 2);
+  CHECK(second.Name(second.trace.sites[second.trace.asyncs[0].site].name) == "redis");
+  CHECK(second.trace.asyncs[0].request == 0);
+  CHECK(second.trace.asyncs[0].duration_ns == 250'000'000);
+  CHECK(second.trace.asyncs[1].duration_ns == kOpen);
+  CHECK(second.trace.requests[0].stages.empty());
+  CHECK(second.trace.AttributeOf("not_recorded") == first.trace.AttributeOf("not_recorded"));
+}
+
 TEST_CASE("spans of random traces come back, and cut files give what is whole", "[otlp]") {
   for (uint32_t seed = 0; seed < 30; ++seed) {
     INFO("seed " << seed);
@@ -383,6 +405,9 @@ TEST_CASE("spans of random traces come back, and cut files give what is whole", 
     CHECK(read.trace.requests.size() == before.requests.size());
     CHECK(read.trace.batches.size() == before.batches.size());
     CHECK(read.trace.handoffs.size() == before.handoffs.size());
+    const auto parts = std::count_if(before.asyncs.begin(), before.asyncs.end(),
+                                     [](const auto& part) { return part.request != kNone; });
+    CHECK(read.trace.asyncs.size() == static_cast<size_t>(parts));
     if (bytes.size() < 1000) continue;
     const Read cut = Parse(bytes.substr(0, bytes.size() - 7));
     CHECK(cut.status.code() != StatusCode::kOk);

@@ -695,7 +695,8 @@ TEST_CASE("typical times fall back to the route and then to none", "[report]") {
   for (model::RequestRow& request : trace.requests) {
     if (request.id != 0x100) request.outcome = Outcome::kFailed;
   }
-  CHECK(Has(Report(trace), "median of this window: unknown, only 1 ok request of the same route\n"));
+  CHECK(Has(Report(trace),
+            "median of this window: unknown, only 1 ok request of the same route besides those shown here\n"));
 }
 
 TEST_CASE("a stage missing from similar requests counts in full, and may be the largest difference", "[report]") {

@@ -149,6 +149,7 @@ TEST_CASE("spans of random traces have distinct ids and do not end before they b
     const Trace trace = RandomTrace(seed, 20 + 20 * seed);
     size_t expected = trace.requests.size() + trace.batches.size() + trace.handoffs.size();
     for (const model::RequestRow& request : trace.requests) expected += request.stages.size();
+    for (const model::AsyncRow& part : trace.asyncs) expected += part.request != model::kNone;
     std::set<std::string> ids;
 
     const std::vector<Span> spans = SpansOf(Write(trace));

@@ -143,6 +143,8 @@ struct TopRow {
   uint32_t request = model::kNone;  // by request: row of Trace::requests, kNone for unattributed work
   // By request: GPU times of 0 are known only if GPU work was recorded all of its time.
   bool is_gpu_known = true;
+  // By request: CPU times of 0 are unknown if the file's format does not say which thread worked for a request.
+  bool is_cpu_known = true;
   uint64_t calls = 0;  // number that ran in the window, at least in part; by kernel: GPU activities; for a request 1
   uint64_t cut_calls = 0;  // those still open, or reaching over an edge of the known time of their thread
   // Floating point operations, as estimated for calls that began in the window (docs/guide/torch.md).

@@ -8,6 +8,7 @@
 #include "analyze/catalogue/catalogue.h"
 #include "analyze/facts/recorded.h"
 #include "analyze/facts/subjects.h"
+#include "model/lacking.h"
 #include "pitot/model/indexes.h"
 #include "pitot/model/sweep.h"
 
@@ -32,6 +33,12 @@ using model::Trace;
 
 bool IsOfCalls(HostClass of) {
   return of != HostClass::kOperator && of != HostClass::kLoader && of != HostClass::kScope;
+}
+
+// Whether the file's format has no form for such work.
+bool IsLackingForm(const Trace& trace, HostClass of) {
+  return model::IsLacking(trace, "scopes and calls") ||
+         (of == HostClass::kOperator && model::IsLacking(trace, "operators"));
 }
 
 void AddKnown(Analysis& analysis, bool is_known, const char* name, const std::string& subject, int64_t ns) {
@@ -64,7 +71,8 @@ void Tile(Analysis& analysis) {
     }
     for (uint32_t k = 0; k < model::kHostClasses; ++k) {
       const auto of_host = static_cast<HostClass>(k);
-      const bool is_known = !IsOfCalls(of_host) || are_calls_known;
+      const bool is_recorded = IsOfCalls(of_host) ? are_calls_known : !IsLackingForm(trace, of_host);
+      const bool is_known = is_recorded || totals[model::kGpuClasses + k] != 0;
       AddKnown(analysis, is_known, HostClassName(of_host), subject, totals[model::kGpuClasses + k]);
     }
     Add(analysis, "untraced", subject, totals.back());

@@ -10,7 +10,9 @@
 #include "analyze/catalogue/serving.h"
 #include "analyze/facts/evidence.h"
 #include "analyze/facts/patience.h"
+#include "analyze/facts/recorded.h"
 #include "model/flatten.h"
+#include "model/lacking.h"
 #include "pitot/model/indexes.h"
 
 namespace pitot::catalogue {
@@ -74,7 +76,9 @@ class Cost final : public Analyzer {
     if (!with_gpu.empty())
       AddNumber(analysis, "GPU time of a request", kAll,
                 static_cast<double>(gpu_ns) / static_cast<double>(with_gpu.size()), "ns");
-    AddNumber(analysis, "CPU time of a request", kAll, static_cast<double>(cpu_ns) / count, "ns");
+    const bool is_cpu_known = cpu_ns != 0 || !model::IsLackingThreads(trace);
+    AddNumber(analysis, "CPU time of a request", kAll,
+              is_cpu_known ? static_cast<double>(cpu_ns) / count : facts::kNotRecorded, "ns");
 
     const Threshold gpu_hour = analysis.threshold("gpu_hour"), cpu_hour = analysis.threshold("cpu_hour");
     if (gpu_hour.value > 0 && devices.empty())
@@ -83,7 +87,8 @@ class Cost final : public Analyzer {
     if (gpu_hour.value <= 0 && cpu_hour.value <= 0) return Status();
     const auto hours = [](int64_t ns) { return static_cast<double>(ns) * 1e-9 / 3600; };
     const double paid = gpu_hour.value * hours(window_ns) * static_cast<double>(devices.size());
-    const double used = gpu_hour.value * hours(busy_ns), cpu = cpu_hour.value * hours(cpu_ns);
+    const double used = gpu_hour.value * hours(busy_ns);
+    const double cpu = is_cpu_known || cpu_hour.value <= 0 ? cpu_hour.value * hours(cpu_ns) : facts::kNotRecorded;
     AddNumber(analysis, "cost of 1,000 requests", kAll, 1000 * (paid + cpu) / count, "money");
     AddNumber(analysis, "cost of 1,000 requests, GPUs never idle", kAll, 1000 * (used + cpu) / count, "money");
     if (count >= analysis.threshold("least_requests").value && paid > 0) Judge(analysis, paid, used, count, window_ns);

@@ -18,6 +18,7 @@
 #include "base/message.h"
 #include "model/flatten.h"
 #include "model/kernel_name.h"
+#include "model/lacking.h"
 #include "model/occupancy.h"
 #include "model/request_text.h"
 
@@ -197,10 +198,14 @@ void CountRequests(const TopIndex& index, const Selection& selection, Rows* rows
     tally.row.gpu_total_ns = tally.row.self_gpu_ns;
     rows->all().push_back(std::move(tally));
   };
+  const bool has_gpu = index.coverage.HasGpu(), is_none_known = !model::IsLacking(trace, "GPU work");
+  const bool has_threads = !model::IsLackingThreads(trace);
   for (uint32_t request = 0; request < trace.requests.size(); ++request) {
     if (selection.request() != kNone && request != selection.request()) continue;
-    tallies[request].row.is_gpu_known = !index.coverage.HasGpu() || tallies[request].row.self_gpu_ns != 0 ||
-                                        index.coverage.Of(index.requests, request).IsWhole();
+    TopRow& row = tallies[request].row;
+    row.is_gpu_known =
+        has_gpu ? row.self_gpu_ns != 0 || index.coverage.Of(index.requests, request).IsWhole() : is_none_known;
+    row.is_cpu_known = has_threads || row.self_cpu_ns != 0;
     keep(tallies[request], request,
          model::RequestName(trace, request) + " " + std::string(trace.strings[trace.requests[request].route]));
   }

@@ -94,8 +94,9 @@ class RequestComparison {
     v.baseline_size = static_cast<uint32_t>(rows.size());
     if (v.level == Baseline::Level::kNone || normal.is_empty()) {
       v.is_coarse = false;
-      v.why_not = std::string("too few ") + (blame_.token == kNone ? "requests" : "tokens") + " like it are known (" +
-                  std::to_string(std::min(options_.least_few, options_.least)) + " needed)";
+      if (v.why_not.empty())
+        v.why_not = std::string("too few ") + (blame_.token == kNone ? "requests" : "tokens") + " like it are known (" +
+                    std::to_string(std::min(options_.least_few, options_.least)) + " needed)";
       ListLargest(nullptr);
       return FindLimits(Counterfactual(blame_));
     }
@@ -585,6 +586,14 @@ Verdict MakeVerdict(const blame::Index& index, const RequestBlame& blame, const 
   if (verdict.level == Baseline::Level::kNone && options.least_few < least) {
     least = std::max(options.least_few, 4u);
     verdict.level = baseline.Find(route, bucket, now_ns, least, &rows);
+  }
+  // Requests of other routes do other work: they stand in for too few of the route, and not for none.
+  std::vector<BaselineRow> any;
+  if (verdict.level == Baseline::Level::kProcess && blame.token == kNone &&
+      baseline.Find(route, bucket, now_ns, 1, &any) == Baseline::Level::kProcess) {
+    verdict.level = Baseline::Level::kNone;
+    verdict.why_not = "no normal request of its route is known, and other routes do other work";
+    rows.clear();
   }
   const WorkDone work = WorkOfBlame(index, blame);
   const uint32_t at_any_depth = (index.gpu_use.AreSampled(blame.begin_ns, blame.end_ns) ? kByCounters : 0) |

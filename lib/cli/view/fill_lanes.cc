@@ -177,6 +177,13 @@ class Filler {
     return std::string(trace_.strings[id].empty() ? otherwise : trace_.strings[id]);
   }
 
+  // A thread without a name goes by its tid.
+  std::string ThreadName(const model::ThreadRow& thread) const {
+    const bool has_name = !trace_.strings[thread.name].empty();
+    if (!has_name && thread.tid > 0) return "thread " + std::to_string(thread.tid);
+    return Name(thread.name, "thread") + " #" + std::to_string(thread.number);
+  }
+
   // The calls of a thread after its scopes, so that at one moment the scope is around the call.
   void Threads() {
     std::vector<std::vector<uint32_t>> calls(trace_.threads.size() + 1);
@@ -189,8 +196,8 @@ class Filler {
           trace_, thread.first_event, thread.first_event + thread.event_count, [](uint32_t) { return true; },
           [&](uint32_t event) { AddEvent(event, &items); });
       for (const uint32_t call : calls[row]) items.push_back(Call(call));
-      AddLane("Threads", Name(thread.name, "thread") + " #" + std::to_string(thread.number), std::move(items),
-              Nesting(), std::clamp(thread.history_begin_ns, trace_.window_begin_ns, trace_.window_end_ns));
+      AddLane("Threads", ThreadName(thread), std::move(items), Nesting(),
+              std::clamp(thread.history_begin_ns, trace_.window_begin_ns, trace_.window_end_ns));
     }
     std::vector<Item> items;
     for (const uint32_t call : calls.back()) items.push_back(Call(call));
