@@ -11,16 +11,22 @@
 
 namespace pitot::model {
 
-// Whether the trace was read from a format that says nothing about `what` ("queues"), by its attribute "not_recorded".
-inline bool IsLacking(const Trace& trace, std::string_view what) {
-  constexpr std::string_view kBetween = "; ";
-  std::string_view list = trace.AttributeOf("not_recorded");
+inline constexpr std::string_view kLacksKey = "not_recorded", kBetweenLacks = "; ";
+
+// Calls `f` with each thing that the trace's format says nothing about ("queues"), by that attribute.
+template <class F> void ForEachLack(const Trace& trace, const F& f) {
+  std::string_view list = trace.AttributeOf(kLacksKey);
   while (!list.empty()) {
-    const size_t size = std::min(list.find(kBetween), list.size());
-    if (list.substr(0, size) == what) return true;
-    list.remove_prefix(std::min(size + kBetween.size(), list.size()));
+    const size_t size = std::min(list.find(kBetweenLacks), list.size());
+    f(list.substr(0, size));
+    list.remove_prefix(std::min(size + kBetweenLacks.size(), list.size()));
   }
-  return false;
+}
+
+inline bool IsLacking(const Trace& trace, std::string_view what) {
+  bool is_lacking = false;
+  ForEachLack(trace, [&](std::string_view lack) { is_lacking |= lack == what; });
+  return is_lacking;
 }
 
 }  // namespace pitot::model
