@@ -14,6 +14,7 @@ Depth DepthOf(const Trace& trace, int64_t begin_ns, int64_t end_ns) {
   auto row =
       std::partition_point(rows.begin(), rows.end(), [&](const DepthRow& one) { return one.begin_ns <= begin_ns; });
   if (row == rows.begin()) return Depth::kScopes;
+  if (begin_ns >= end_ns) return Depth::kOps;
   for (--row; row != rows.begin() && row[-1].begin_ns == row->begin_ns;) --row;
   Depth depth = Depth::kOps;
   int64_t told_ns = begin_ns;
