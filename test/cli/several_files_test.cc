@@ -202,7 +202,8 @@ TEST_CASE("requests without queues and GPUs stay unknown next to a dump that has
   folder.Write("server.pitot", Dump(server));
 
   const auto facts = [&](const std::string& files) {
-    for (const json& row : json::parse(folder.Run("requests --json " + files).out)["requests"]) {
+    const json answer = json::parse(folder.Run("requests --json " + files).out);
+    for (const json& row : answer["requests"]) {
       if (row["route"] == "/r") return json{row["queue_ms"], row["gpu_ns"], row["coverage"], row["complete"]};
     }
     return json();
@@ -229,7 +230,9 @@ TEST_CASE("a dump whose beginning is damaged is used alone", "[cli]") {
 TEST_CASE("GPUs without a UUID are said to be counted for each process", "[cli]") {
   const Folder folder;
   folder.Write("a.pitot", Dump(incident::MakeGpuTrace()));
-  folder.Write("b.pitot", Dump(incident::MakeGpuTrace()));
+  pitot::model::Trace other = incident::MakeGpuTrace();
+  ++other.pid;
+  folder.Write("b.pitot", Dump(other));
 
   CHECK(folder.Run("analyze a.pitot b.pitot").err.find("do not tell the UUID of 4 GPUs") != std::string::npos);
 }
