@@ -198,6 +198,7 @@ std::string DumpPath(const std::string& path) {
   if (below.size() > 1)
     Complain(absl::StrFormat("%s has %d incidents; using the newest, %s. Name another to read it.", path, below.size(),
                              ShortNames({below.back()})[0]));
+  ComplainOfDumpsIn(path);
   return below.back();
 }
 

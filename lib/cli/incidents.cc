@@ -3,21 +3,22 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <set>
 #include <system_error>
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/str_format.h"
+#include "base/columns.h"
+#include "cli/files.h"
+#include "model/one_start.h"
 #include "pitot/read/dump.h"
 
 namespace pitot::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int64_t kSecondNs = 1'000'000'000;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
@@ -33,6 +34,13 @@ int64_t EndOf(const std::string& path) {
   return head.clock.realtime_ns - head.clock.monotonic_ns + head.window_end_ns;
 }
 
+// By its name.
+bool IsDump(const fs::directory_entry& entry) {
+  std::error_code gone;
+  const fs::path& path = entry.path();
+  return path.filename().native()[0] != '.' && path.extension() == ".pitot" && entry.is_regular_file(gone);
+}
+
 void FindBelow(const fs::path& folder, const std::string& at, int levels, std::vector<FoundDump>* found) {
   std::error_code error, other;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
@@ -41,14 +49,14 @@ void FindBelow(const fs::path& folder, const std::string& at, int levels, std::v
     if (name[0] == '.') continue;
     if (!fs::is_directory(path, other)) {
       const bool is_of_subfolder = levels < kLevelsBelow;
-      if (is_of_subfolder && path.extension() == ".pitot" && fs::is_regular_file(path, other))
-        found->push_back({at, EndOf(path), path});
+      if (is_of_subfolder && IsDump(*entry)) found->push_back({at, EndOf(path), path});
       continue;
     }
+    if (levels == 0) continue;
     const std::string own = at.empty() ? PartsOf(name).at : at;
     if (fs::is_regular_file(path / kDumpFile, other)) {
       found->push_back({own, EndOf(path / kDumpFile), path / kDumpFile});
-    } else if (levels > 0) {
+    } else {
       FindBelow(path, own, levels - 1, found);
     }
   }
@@ -56,7 +64,7 @@ void FindBelow(const fs::path& folder, const std::string& at, int levels, std::v
 
 // By the heads of two dumps.
 bool AreOfOneMoment(const model::Trace& a, const model::Trace& b) {
-  return AreOfOneStart(a, b) && a.window_begin_ns <= b.window_end_ns && b.window_begin_ns <= a.window_end_ns;
+  return model::AreOfOneStart(a, b) && a.window_begin_ns <= b.window_end_ns && b.window_begin_ns <= a.window_end_ns;
 }
 
 // The process of a dump. Two processes may have one number in containers; then they have a folder each.
@@ -91,13 +99,6 @@ NameParts PartsOf(const std::string& name) {
           number, name.substr(dash + 1)};
 }
 
-bool AreOfOneStart(const model::Trace& a, const model::Trace& b) {
-  if (a.clock.boottime_ns == 0 || b.clock.boottime_ns == 0) return false;
-  const int64_t a_start_ns = a.clock.realtime_ns - a.clock.boottime_ns,
-                b_start_ns = b.clock.realtime_ns - b.clock.boottime_ns;
-  return std::abs(a_start_ns - b_start_ns) < kSecondNs;
-}
-
 std::vector<std::string> DumpsBelow(const std::string& folder) {
   std::vector<FoundDump> found;
   FindBelow(folder, "", kLevelsBelow, &found);
@@ -107,6 +108,14 @@ std::vector<std::string> DumpsBelow(const std::string& folder) {
   std::vector<std::string> paths;
   for (FoundDump& dump : found) paths.push_back(std::move(dump.path));
   return paths;
+}
+
+void ComplainOfDumpsIn(const std::string& folder) {
+  std::error_code error;
+  const auto count = std::count_if(fs::directory_iterator(folder, error), fs::directory_iterator(), IsDump);
+  if (count == 0) return;
+  Complain(absl::StrFormat("%s has %s next to its incidents; left out. Name files to read them.", folder,
+                           base::Plural(static_cast<uint64_t>(count), "dump")));
 }
 
 std::vector<std::string> OfLastMoment(const std::vector<std::string>& dumps) {

@@ -25,12 +25,12 @@ NameParts PartsOf(const std::string& name);
 // otherwise all its files *.pitot. Hidden ones are left out.
 std::vector<std::string> DumpsBelow(const std::string& folder);
 
+// For a folder with incidents below it: a message that counts the files *.pitot in it, which are left out.
+void ComplainOfDumpsIn(const std::string& folder);
+
 // The last of `dumps`, and those of other processes that recorded the same moment: their windows overlap, on the clock
 // of one machine since its last start. In the order of `dumps`.
 std::vector<std::string> OfLastMoment(const std::vector<std::string>& dumps);
-
-// Whether the clocks of two dumps are of one machine since its last start. The names of their hosts are not compared.
-bool AreOfOneStart(const model::Trace& a, const model::Trace& b);
 
 // A short name for each path, by which they differ: "rank0" of "in/rank0.json", and for a dump.pitot that of its
 // directory. The paths themselves if they differ in extensions only.

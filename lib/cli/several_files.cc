@@ -15,6 +15,7 @@
 #include "base/columns.h"
 #include "cli/command.h"
 #include "cli/incidents.h"
+#include "model/one_start.h"
 #include "model/same_recording.h"
 #include "pitot/read/join.h"
 
@@ -96,8 +97,8 @@ void KeepNewestOfEachProcess(std::vector<Part>* parts) {
     const Trace& trace = (*parts)[i].trace;
     if (!(*parts)[i].report.IsDump() || trace.pid == 0) continue;
     std::vector<size_t>& known = newest[{std::string(trace.AttributeOf("host")), trace.pid}];
-    const auto same =
-        std::find_if(known.begin(), known.end(), [&](size_t one) { return AreOfOneStart((*parts)[one].trace, trace); });
+    const auto same = std::find_if(known.begin(), known.end(),
+                                   [&](size_t one) { return model::AreOfOneStart((*parts)[one].trace, trace); });
     if (same == known.end()) {
       known.push_back(i);
       continue;
@@ -205,6 +206,9 @@ int Join(const std::string& what, std::vector<Part> parts, Trace* trace, LoadRep
     Complain(absl::StrFormat("cannot join %s: %s. Give one of the files.", what, status.message()));
     return kUnreadable;
   }
+  if (!joined.apart.empty())
+    Complain(absl::StrFormat("the windows of these files overlap no other: %s. Check them with `pitot info`.",
+                             absl::StrJoin(joined.apart, ", ")));
   if (joined.devices_without_uuid != 0)
     Complain(
         absl::StrFormat("the files do not tell the UUID of %s: a GPU that several processes used counts once for "
@@ -217,6 +221,7 @@ int Join(const std::string& what, std::vector<Part> parts, Trace* trace, LoadRep
 
 int LoadFolder(const std::string& folder, Trace* trace, LoadReport* report) {
   const std::vector<std::string> below = DumpsBelow(folder);
+  if (!below.empty()) ComplainOfDumpsIn(folder);
   std::vector<Part> parts;
   int loaded = kDone;
   for (const std::string& path : below.empty() ? FilesIn(folder) : OfLastMoment(below))

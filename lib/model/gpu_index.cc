@@ -429,15 +429,20 @@ class CoverageIndex::Evidence {
 
  private:
   void TakeDepths() {
-    std::vector<Interval> told, kernels, graphs;
+    std::vector<Interval> scopes, deeper, graphs, kernels;
     for (const DepthRow& row : trace_.depths) {
-      told.push_back({row.begin_ns, row.end_ns});
-      if (row.depth >= Depth::kKernels) kernels.push_back({row.begin_ns, row.end_ns});
-      if (row.depth == Depth::kGraphs) graphs.push_back({row.begin_ns, row.end_ns});
+      const Interval time{row.begin_ns, row.end_ns};
+      (row.depth == Depth::kScopes ? scopes : deeper).push_back(time);
+      if (row.depth >= Depth::kKernels) kernels.push_back(time);
+      if (row.depth == Depth::kGraphs) graphs.push_back(time);
     }
-    told_ = Union(std::move(told));
-    at_kernels_ = Union(std::move(kernels));
-    at_graphs_ = Union(std::move(graphs));
+    const Intervals shallow = Union(std::move(scopes)), deep = Union(std::move(deeper));
+    // Where processes differ, the least counts. Whether a request's process has any records is then unknown.
+    at_graphs_ = Difference(Union(std::move(graphs)), shallow);
+    at_kernels_ = Difference(Difference(Union(std::move(kernels)), at_graphs_), shallow);
+    told_ = Difference(shallow, deep);
+    for (const Interval& time : Difference(deep, shallow)) told_.push_back(time);
+    told_ = Union(std::move(told_));
   }
 
   // Divides rows among batches, requests outside of batches, and nobody.

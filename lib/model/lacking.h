@@ -12,20 +12,24 @@
 namespace pitot::model {
 
 // The attribute with the list. Writers keep it, because a format that can say more does not know more.
-inline constexpr std::string_view kNotRecorded = "not_recorded";
+inline constexpr std::string_view kNotRecorded = "not_recorded", kBetweenLacks = "; ";
 
-// Whether the trace was read from a format that says nothing about `what` ("queues"). A reason may follow it in the
-// list: "GPU work (the file has no stages of a GPU)".
-inline bool IsLacking(const Trace& trace, std::string_view what) {
-  constexpr std::string_view kBetween = "; ";
+// Calls `f` with each entry of the list: what the trace's format says nothing about ("queues"). A reason may follow it:
+// "GPU work (the file has no stages of a GPU)".
+template <class F> void ForEachLack(const Trace& trace, const F& f) {
   std::string_view list = trace.AttributeOf(kNotRecorded);
   while (!list.empty()) {
-    const size_t size = std::min(list.find(kBetween), list.size());
-    const std::string_view entry = list.substr(0, size);
-    if (entry.substr(0, std::min(entry.find(" ("), entry.size())) == what) return true;
-    list.remove_prefix(std::min(size + kBetween.size(), list.size()));
+    const size_t size = std::min(list.find(kBetweenLacks), list.size());
+    f(list.substr(0, size));
+    list.remove_prefix(std::min(size + kBetweenLacks.size(), list.size()));
   }
-  return false;
+}
+
+// Whether one entry is `what`, with a reason or without.
+inline bool IsLacking(const Trace& trace, std::string_view what) {
+  bool is_lacking = false;
+  ForEachLack(trace, [&](std::string_view entry) { is_lacking |= entry.substr(0, entry.find(" (")) == what; });
+  return is_lacking;
 }
 
 // Whether nothing says what its threads lost. A reader may have found losses of GPUs, or damage.

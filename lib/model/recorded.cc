@@ -14,13 +14,15 @@ Depth DepthOf(const Trace& trace, int64_t begin_ns, int64_t end_ns) {
   auto row =
       std::partition_point(rows.begin(), rows.end(), [&](const DepthRow& one) { return one.begin_ns <= begin_ns; });
   if (row == rows.begin()) return Depth::kScopes;
+  if (begin_ns >= end_ns) return Depth::kOps;
+  for (--row; row != rows.begin() && row[-1].begin_ns == row->begin_ns;) --row;
   Depth depth = Depth::kOps;
-  for (--row; begin_ns < end_ns; ++row) {
-    if (row == rows.end() || row->begin_ns > begin_ns || row->end_ns <= begin_ns) return Depth::kScopes;
+  int64_t told_ns = begin_ns;
+  for (; row != rows.end() && row->begin_ns < end_ns && row->begin_ns <= told_ns; ++row) {
     depth = std::min(depth, row->depth);
-    begin_ns = row->end_ns;
+    told_ns = std::max(told_ns, row->end_ns);
   }
-  return depth;
+  return told_ns < end_ns ? Depth::kScopes : depth;
 }
 
 bool AreWaitsRecorded(const Trace& trace) {

@@ -15,7 +15,7 @@
 namespace pitot::model {
 
 // The least depth of GPU records from `begin_ns` to `end_ns`. A trace without depths was recorded the same all the
-// time. O(log n), and the depths in between.
+// time. Several processes may have a row each for one time. O(log n), and the depths in between.
 Depth DepthOf(const Trace& trace, int64_t begin_ns, int64_t end_ns);
 
 // Whether all calls in which a thread waits for a GPU, or allocates its memory, were recorded, at any depth

@@ -14,7 +14,10 @@
 #include "base/gpu_counters.h"
 #include "base/message.h"
 #include "base/mix.h"
+#include "model/lacking.h"
+#include "model/one_start.h"
 #include "read/join_devices.h"
+#include "read/join_windows.h"
 
 namespace pitot::read {
 namespace {
@@ -25,8 +28,8 @@ using model::kNone;
 using model::StringId;
 using model::Trace;
 
-constexpr int64_t kSecondNs = 1'000'000'000;
-constexpr int64_t kMostShiftNs = model::kMaxTimeNs / 4;
+// On the clock of the first. The origin moves to the earliest moment, so all fit below kMaxTimeNs.
+constexpr int64_t kEarliestNs = -(model::kMaxTimeNs / 4), kLatestNs = model::kMaxTimeNs + kEarliestNs - 1;
 
 // Every moment of a trace. Lengths, and times after a begin, are none; nor is a 0 that stands for "not yet".
 template <class F> void ForEachMoment(Trace* trace, const F& f) {
@@ -56,15 +59,6 @@ template <class F> void ForEachMoment(Trace* trace, const F& f) {
   all(&trace->events.begin_ns), all(&trace->calls.begin_ns), all(&trace->gpu.begin_ns), all(&trace->samples.at_ns);
 }
 
-// Whether both were recorded on one machine since its last start, so that their monotonic clocks are one.
-bool ShareClock(const Trace& a, const Trace& b) {
-  if (a.clock.boottime_ns == 0 || b.clock.boottime_ns == 0 || a.AttributeOf("host") != b.AttributeOf("host"))
-    return false;
-  const int64_t a_start_ns = a.clock.realtime_ns - a.clock.boottime_ns,
-                b_start_ns = b.clock.realtime_ns - b.clock.boottime_ns;
-  return std::abs(a_start_ns - b_start_ns) < kSecondNs;
-}
-
 // Moves all parts to the clock of the first, and further if a moment would be before its origin.
 Status JoinClocks(std::vector<TracePart>* parts) {
   const Trace& first = parts->front().trace;
@@ -75,13 +69,18 @@ Status JoinClocks(std::vector<TracePart>* parts) {
     if (part.trace.clock.realtime_ns == 0)
       return Error(StatusCode::kInvalidArgument, "%s has no date, so its clock cannot be joined to that of others",
                    part.name.c_str());
-    const int64_t shift_ns =
-        ShareClock(first, part.trace) ? 0 : part.trace.clock.realtime_ns - part.trace.clock.monotonic_ns - origin_ns;
-    if (std::abs(shift_ns) > kMostShiftNs)
+    const int64_t shift_ns = model::AreOfOneStart(first, part.trace)
+                                 ? 0
+                                 : part.trace.clock.realtime_ns - part.trace.clock.monotonic_ns - origin_ns;
+    bool fits = std::abs(shift_ns) <= model::kMaxTimeNs;
+    ForEachMoment(&part.trace, [&](const int64_t* ns) {
+      fits = fits && *ns >= kEarliestNs - shift_ns && *ns <= kLatestNs - shift_ns;
+      if (fits) lowest_ns = std::min(lowest_ns, *ns + shift_ns);
+    });
+    if (!fits)
       return Error(StatusCode::kInvalidArgument, "%s is from another time than %s", part.name.c_str(),
                    parts->front().name.c_str());
     shifts.push_back(shift_ns);
-    ForEachMoment(&part.trace, [&](const int64_t* ns) { lowest_ns = std::min(lowest_ns, *ns + shift_ns); });
   }
   // 0 stands for "not yet" in some columns.
   const int64_t more_ns = lowest_ns < 1 ? 1 - lowest_ns : 0;
@@ -116,10 +115,15 @@ class Joiner {
       joined_.window_end_ns = std::max(joined_.window_end_ns, parts_[i].trace.window_end_ns);
       MapStrings(i);
     }
+    for (TracePart& part : parts_) {
+      if (part.trace.window_end_ns < joined_.window_end_ns) EndOpenRows(&part.trace);
+    }
     AddDevices();
     PlaceRows(&Trace::requests, &Map::requests);
     PlaceRows(&Trace::batches, &Map::batches);
     for (size_t i = 0; i < parts_.size(); ++i) AddTables(i);
+    AddLacks();
+    joined_.depths = JoinDepths(parts_);
     AddRequests();
     AddBatches();
     AddCalls();
@@ -179,7 +183,6 @@ class Joiner {
       }
     }
     if (parts_with_any > 1) report_.devices_without_uuid = without_uuid;
-    for (const Owner& owner : owners_) report_.devices_shared += owner.part == kSeveral ? 1 : 0;
   }
   void AddDevice(size_t part, model::DeviceRow row) {
     const StringId own_name = maps_[part].strings[row.name];
@@ -275,13 +278,29 @@ class Joiner {
     Append(from.samples.value, &joined_.samples.value);
     AddEvents(from, map);
     AddLosses(from, map);
-    for (model::Attribute row : from.attributes)
+    for (model::Attribute row : from.attributes) {
+      if (from.strings[row.key] == model::kNotRecorded) continue;
       joined_.attributes.push_back({part == 0 ? text(row.key) : Named(part, row.key), text(row.value)});
+    }
     if (part != 0) return;
     for (model::NormRow row : from.norms) {
       row.name = text(row.name);
       joined_.norms.push_back(std::move(row));
     }
+  }
+
+  // A fact is unknown in the joined trace if one part's file could not say it.
+  void AddLacks() {
+    std::vector<std::string_view> lacks;
+    for (const TracePart& part : parts_) {
+      model::ForEachLack(part.trace, [&](std::string_view lack) {
+        if (std::find(lacks.begin(), lacks.end(), lack) == lacks.end()) lacks.push_back(lack);
+      });
+    }
+    std::string text;
+    for (const std::string_view lack : lacks) text.append(text.empty() ? "" : model::kBetweenLacks).append(lack);
+    if (!text.empty())
+      joined_.attributes.push_back({joined_.strings.Add(model::kNotRecorded), joined_.strings.Add(text)});
   }
 
   void AddEvents(const Trace& from, const Map& map) {
@@ -319,8 +338,16 @@ class Joiner {
       row.name = map.strings[row.name];
       joined_.overheads.push_back(row);
     }
-    Append(from.depths, &joined_.depths);
     Append(from.operator_depths, &joined_.operator_depths);
+  }
+
+  // The label of requests of another process than the first's: its name, or the part's if both have one name.
+  StringId ServiceOf(size_t part) {
+    const Trace &first = parts_[0].trace, &own = parts_[part].trace;
+    const std::string_view host = own.AttributeOf("host"), name = own.strings[own.process_name];
+    const bool is_first = own.pid != 0 && own.pid == first.pid && (host.empty() || host == first.AttributeOf("host"));
+    if (part == 0 || is_first) return 0;
+    return joined_.strings.Add(name.empty() || name == first.strings[first.process_name] ? parts_[part].name : name);
   }
 
   void AddRequests() {
@@ -340,6 +367,7 @@ class Joiner {
     for (size_t i = 0; i < parts_.size(); ++i) {
       Trace& from = parts_[i].trace;
       const Map& map = maps_[i];
+      const StringId service = ServiceOf(i);
       for (uint32_t at = 0; at < from.requests.size(); ++at) {
         model::RequestRow row = std::move(from.requests[at]);
         row.id = IdOf(map, row.id);
@@ -349,6 +377,7 @@ class Joiner {
         row.begin_thread = Moved(row.begin_thread, map.threads);
         row.end_thread = Moved(row.end_thread, map.threads);
         for (model::Label& label : row.labels) label = {map.strings[label.key], map.strings[label.value]};
+        if (service != 0) row.labels.push_back({joined_.strings.Add("service.name"), service});
         for (model::Size& size : row.sizes) size.name = map.strings[size.name];
         for (model::Stage& stage : row.stages) stage.name = map.strings[stage.name];
         joined_.requests[map.requests[at]] = std::move(row);
@@ -463,7 +492,6 @@ class Joiner {
                      [](const auto& a, const auto& b) { return a.enqueue_ns < b.enqueue_ns; });
     SortByBegin(&joined_.asyncs);
     SortByBegin(&joined_.overheads);
-    SortByBegin(&joined_.depths);
     SortByBegin(&joined_.operator_depths);
   }
 
@@ -493,6 +521,8 @@ Status JoinTraces(std::vector<TracePart>* parts, model::Trace* joined, JoinRepor
   *joined = model::Trace();
   if (parts->empty()) return Status(StatusCode::kInvalidArgument, "there is nothing to join");
   if (Status status = read::JoinClocks(parts); !status.ok()) return status;
+  if (Status status = read::CheckProcesses(*parts); !status.ok()) return status;
+  report->apart = read::PartsApart(*parts);
   read::Joiner(parts, joined, report).Join();
   const std::string wrong = FindInconsistency(*joined);
   if (wrong.empty()) return {};

@@ -518,7 +518,7 @@ class Writer {
       // If the request ended, it was taken and the record of that is lost.
       const int64_t until_ns = handoff.take_ns != 0 ? handoff.take_ns
                                : request.end_known  ? handoff.enqueue_ns
-                                                    : trace_.window_end_ns;
+                                                    : std::max(trace_.RequestEnd(request), handoff.enqueue_ns);
       const int64_t ns = until_ns - handoff.enqueue_ns;
       all_ns += ns;
       Keep(&longest, kMaxQueues, ns, handoff_row);

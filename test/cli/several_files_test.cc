@@ -153,6 +153,65 @@ TEST_CASE("incidents of several machines, or of one before and after its start, 
   CHECK(RequestsIn(folder.Run("info --json files")) == 2);
 }
 
+TEST_CASE("incidents are found three folders down, not four", "[cli]") {
+  const Folder folder;
+  WriteIncident(folder, "in/a/b/near", SecondOf(11, 9'000));
+  WriteIncident(folder, "in/a/b/c/far", SecondOf(12, 9'500));
+  folder.Write("in/a/b/c/worker.pitot", SecondOf(13, 9'500));
+
+  const Result info = folder.Run("info --json in");
+
+  CHECK(RequestsIn(info) == 2);
+  CHECK(info.err.find("in has 2 incidents; those of the newest moment are joined by their clocks: near, worker.") !=
+        std::string::npos);
+}
+
+TEST_CASE("a message says that dumps next to incidents are left out", "[cli]") {
+  const Folder folder;
+  WriteIncident(folder, "in/20261121T000009Z-0001-slow", SecondOf(11, 9'000));
+  folder.Write("in/stray.pitot", SecondOf(12, 9'000));
+  const std::string message = "pitot: in has 1 dump next to its incidents; left out. Name files to read them.\n";
+  CHECK(folder.Run("info in").err == message);
+
+  WriteIncident(folder, "in/20261121T000009Z-0002-slow", SecondOf(13, 9'000));
+  CHECK(folder.Run("info in").err.find(message) == 0);
+}
+
+TEST_CASE("named incidents of one process may not overlap, and windows apart are named", "[cli]") {
+  const Folder folder;
+  folder.Write("a.pitot", SecondOf(11, 9'500));
+  folder.Write("b.pitot", SecondOf(11, 9'000));
+  folder.Write("c.pitot", SecondOf(11, 5'000));
+
+  const Result refused = folder.Run("info a.pitot b.pitot");
+  CHECK(refused.exit_code == 3);
+  CHECK(refused.err ==
+        "pitot: cannot join a.pitot and b.pitot: a and b are of one process, and their windows overlap. Give one of "
+        "the files.\n");
+  const Result apart = folder.Run("info a.pitot c.pitot");
+  CHECK(apart.exit_code == 0);
+  CHECK(apart.err == "pitot: the windows of these files overlap no other: a, c. Check them with `pitot info`.\n");
+}
+
+TEST_CASE("requests without queues and GPUs stay unknown next to a dump that has both", "[cli]") {
+  const Folder folder;
+  folder.Write("spans.json", Spans("00000000000000aa", "1700000000"));
+  pitot::model::Trace server = incident::MakeGpuTrace();
+  server.depths = {{server.window_begin_ns, server.window_end_ns, pitot::Depth::kKernels}};
+  server.clock.realtime_ns = 1'700'000'000'000'000'000 + server.clock.monotonic_ns - server.window_begin_ns;
+  folder.Write("server.pitot", Dump(server));
+
+  const auto facts = [&](const std::string& files) {
+    const json answer = json::parse(folder.Run("requests --json " + files).out);
+    for (const json& row : answer["requests"]) {
+      if (row["route"] == "/r") return json{row["queue_ms"], row["gpu_ns"], row["coverage"], row["complete"]};
+    }
+    return json();
+  };
+  CHECK(facts("spans.json") == json{nullptr, nullptr, nullptr, false});
+  CHECK(facts("spans.json server.pitot") == json{nullptr, nullptr, nullptr, false});
+}
+
 TEST_CASE("a dump whose beginning is damaged is used alone", "[cli]") {
   const Folder folder;
   std::string damaged = SecondOf(12, 9'500);

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "model/lacking.h"
+#include "model/recorded.h"
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
 #include "read/join_devices.h"
@@ -18,6 +20,7 @@ using pitot::Status;
 using pitot::StatusCode;
 using pitot::TracePart;
 using pitot::model::kNone;
+using pitot::model::kOpen;
 using pitot::model::Trace;
 using pitot::test::RandomTrace;
 using pitot::test::SampleTrace;
@@ -74,7 +77,6 @@ TEST_CASE("a GPU of two processes is one device, and its busy time counts once",
 
   const Trace joined = Joined({{"a", a}, {"b", b}}, &report);
 
-  CHECK(report.devices_shared == 1);
   CHECK(report.devices_without_uuid == 0);
   REQUIRE(joined.devices.size() == 1);
   CHECK(joined.strings[joined.devices[0].name] == "H200");
@@ -105,7 +107,6 @@ TEST_CASE("GPUs with the same number and name stay apart without a UUID, and wit
   const Trace unknown = OneKernel(1'000, "some", "attribute");
   CHECK(Joined({{"a", unknown}, {"b", unknown}}, &report).devices.size() == 2);
   CHECK(report.devices_without_uuid == 2);
-  CHECK(report.devices_shared == 0);
 
   const Trace known = OneKernel(1'000, "gpu.0.uuid", "GPU-5c0f");
   const Trace joined =
@@ -264,6 +265,156 @@ TEST_CASE("every table of both traces is there, and threads say whose they are",
   }
 }
 
+TEST_CASE("rows that are open at the end of a part's window end there", "[join]") {
+  TraceMaker maker;
+  const uint32_t thread = maker.Thread("main"), scope = maker.Site(pitot::SiteKind::kScope, "work");
+  const uint32_t request = maker.Request(7, "/r", 2'000, kOpen);
+  maker.trace.requests[request].end_known = false;
+  maker.trace.requests[request].stages.push_back({maker.String("decode"), 2'500, kOpen});
+  maker.Batch(1, "gpu", thread, 2'100, kOpen);
+  maker.Event(thread, scope, 3'000, 0);
+  maker.Event(thread, scope, 3'000, 0);
+  maker.Call(thread, "cudaStreamSynchronize", 3'100, kOpen);
+  maker.trace.asyncs.push_back({scope, request, thread, kNone, 2'200, kOpen});
+  maker.trace.handoffs.push_back({request, maker.String("queue"), thread, kNone, 2'300, 0, kNone});
+  maker.trace.window_begin_ns = 1'000;
+  maker.trace.window_end_ns = 4'000;
+  Trace early = maker.Finish();
+  early.events.duration_ns = {10, kOpen};
+  early.clock = {4'000, kDateNs + 4'000, 0};
+  Trace late = early;
+  late.clock.realtime_ns += 10'000;
+
+  for (const bool is_first : {true, false}) {
+    std::vector<TracePart> parts = {{"early", early}, {"late", late}};
+    if (!is_first) std::swap(parts[0], parts[1]);
+    const Trace joined = Joined(std::move(parts));
+    INFO("the early one is the first: " << is_first);
+
+    REQUIRE(joined.requests.size() == 2);
+    CHECK(joined.requests[0].duration_ns == 2'000);
+    CHECK_FALSE(joined.requests[0].end_known);
+    CHECK(joined.requests[0].stages[0].duration_ns == 1'500);
+    CHECK(joined.batches[0].duration_ns == 1'900);
+    CHECK(joined.asyncs[0].duration_ns == 1'800);
+    const uint32_t of_early = is_first ? 0 : 1, of_late = 1 - of_early;
+    CHECK(joined.calls.duration_ns[of_early] == 900);
+    const uint32_t first = joined.threads[of_early].first_event;
+    CHECK(joined.events.duration_ns[first] == 1'000);
+    CHECK(joined.events.duration_ns[first + 1] == 10);
+    CHECK(joined.handoffs[0].take_ns == 0);
+    // Nothing is recorded after the end of the late one's window.
+    CHECK(joined.requests[1].duration_ns == kOpen);
+    CHECK(joined.requests[1].stages[0].duration_ns == kOpen);
+    CHECK(joined.batches[1].duration_ns == kOpen);
+    CHECK(joined.asyncs[1].duration_ns == kOpen);
+    CHECK(joined.calls.duration_ns[of_late] == kOpen);
+  }
+}
+
+TEST_CASE("the joined trace lacks what the format of any part lacks", "[join]") {
+  const auto lacking = [](const char* what) {
+    Trace trace = OneRequest(5'000, kDateNs);
+    trace.attributes.push_back({trace.strings.Add("not_recorded"), trace.strings.Add(what)});
+    return trace;
+  };
+  const Trace whole = OneRequest(5'000, kDateNs);
+
+  const Trace joined = Joined({{"a", whole}, {"b", lacking("queues; losses")}, {"c", lacking("batches; queues")}});
+
+  CHECK(joined.AttributeOf("not_recorded") == "queues; losses; batches");
+  CHECK(pitot::model::IsLacking(joined, "losses"));
+  CHECK(joined.AttributeOf("b: not_recorded").empty());
+  CHECK(Joined({{"a", whole}, {"b", whole}}).AttributeOf("not_recorded").empty());
+}
+
+TEST_CASE("GPU work of requests is unknown while another process recorded less", "[join]") {
+  Trace deep = OneKernel(1'000, "some", "attribute"), shallow = OneRequest(5'000, kDateNs - 10'000);
+  shallow.window_begin_ns = 4'000, shallow.window_end_ns = 6'000;
+  shallow.clock = {6'000, kDateNs - 4'000, 0};
+  deep.depths = {{1, 10'000, pitot::Depth::kKernels}};
+
+  const Trace joined = Joined({{"deep", deep}, {"shallow", shallow}});
+
+  CHECK(pitot::model::AreRequestsRecorded(joined) == std::vector<bool>{false});
+  CHECK(pitot::model::DepthOf(joined, 5'999, 6'001) == pitot::Depth::kScopes);
+  CHECK(pitot::model::DepthOf(joined, 6'000, 9'000) == pitot::Depth::kKernels);
+  CHECK(pitot::model::DepthOf(joined, 1'000, 9'000) == pitot::Depth::kScopes);
+  CHECK(pitot::model::DepthOf(joined, 9'000, 10'001) == pitot::Depth::kScopes);
+  const pitot::model::CoverageIndex coverage(joined);
+  CHECK_FALSE(coverage.Of(pitot::model::RequestIndex(joined), 0).is_known);
+  // One of the processes recorded the GPU.
+  CHECK(pitot::model::RecordedIn(joined, {1, 10'000}) == pitot::model::Intervals{{1, 10'000}});
+
+  // Without requests, nothing is unknown of them.
+  shallow.requests.clear();
+  CHECK(pitot::model::DepthOf(Joined({{"deep", deep}, {"shallow", shallow}}), 1'000, 9'000) == pitot::Depth::kKernels);
+  CHECK(Joined({{"a", OneRequest(5'000, kDateNs)}, {"b", OneRequest(5'000, kDateNs)}}).depths.empty());
+}
+
+TEST_CASE("incidents of one process whose windows overlap are refused", "[join]") {
+  Trace a = OneRequest(5'000, kDateNs);
+  a.pid = 77;
+  a.clock.boottime_ns = a.clock.monotonic_ns;
+  Trace b = a, later = OneRequest(500'000, kDateNs);
+  later.pid = 77;
+  later.clock.boottime_ns = later.clock.monotonic_ns;
+  Trace joined;
+
+  std::vector<TracePart> parts = {{"a", a}, {"b", b}};
+  const Status refused = JoinTraces(&parts, &joined);
+  CHECK(refused.code() == StatusCode::kInvalidArgument);
+  CHECK(std::string(refused.message()) == "a and b are of one process, and their windows overlap");
+
+  CHECK(Joined({{"a", a}, {"later", later}}).requests.size() == 2);
+  b.pid = 78;
+  CHECK(Joined({{"a", a}, {"b", b}}).requests.size() == 2);
+}
+
+TEST_CASE("requests of another process are labelled with its name", "[join]") {
+  const auto of = [](int64_t pid, const char* name) {
+    Trace trace = OneRequest(5'000, kDateNs);
+    trace.pid = pid;
+    trace.process_name = trace.strings.Add(name);
+    return trace;
+  };
+  const auto labels = [](const Trace& joined) {
+    std::vector<std::string> texts;
+    for (const auto& request : joined.requests) {
+      texts.emplace_back();
+      for (const auto& label : request.labels)
+        texts.back() = std::string(joined.strings[label.key]) + "=" + std::string(joined.strings[label.value]);
+    }
+    return texts;
+  };
+
+  const Trace joined = Joined(
+      {{"a", of(1, "gateway")}, {"b", of(2, "worker")}, {"c", of(3, "gateway")}, {"d", of(0, "")}, {"e", of(1, "x")}});
+
+  CHECK(labels(joined) == std::vector<std::string>{"", "service.name=worker", "service.name=c", "service.name=d", ""});
+}
+
+TEST_CASE("parts whose window overlaps no other's are named", "[join]") {
+  const Trace a = OneRequest(5'000, kDateNs), b = OneRequest(5'500, kDateNs), c = OneRequest(9'000, kDateNs);
+  JoinReport report;
+
+  Joined({{"a", a}, {"b", b}, {"c", c}}, &report);
+  CHECK(report.apart == std::vector<std::string>{"c"});
+  Joined({{"a", a}, {"b", b}}, &report);
+  CHECK(report.apart.empty());
+  Joined({{"a", a}}, &report);
+  CHECK(report.apart.empty());
+}
+
+TEST_CASE("traces whose clocks have other origins are joined if their moments are near", "[join]") {
+  // One clock began with its machine, the other in 1970.
+  const Trace dump = OneRequest(5'000, kDateNs), unix_time = OneRequest(kDateNs + 6'000, 0, 8);
+
+  const Trace joined = Joined({{"dump", dump}, {"unix", unix_time}});
+  CHECK(joined.requests[1].begin_ns == 6'000);
+  CHECK(Joined({{"unix", unix_time}, {"dump", dump}}).requests[0].begin_ns == kDateNs + 5'000);
+}
+
 TEST_CASE("a trace without a date, or from another time, is named and not joined", "[join]") {
   Trace joined;
   std::vector<TracePart> parts = {{"a", OneRequest(5'000, kDateNs)}, {"b", OneRequest(5'000, kDateNs)}};
@@ -272,6 +423,11 @@ TEST_CASE("a trace without a date, or from another time, is named and not joined
   CHECK(undated.code() == StatusCode::kInvalidArgument);
   CHECK(std::string(undated.message()).find("b has no date") == 0);
   CHECK(joined.requests.empty());
+
+  parts = {{"a", OneRequest(5'000, kDateNs)}, {"b", OneRequest(5'000, 0)}};
+  const Status early = JoinTraces(&parts, &joined);
+  CHECK(early.code() == StatusCode::kInvalidArgument);
+  CHECK(std::string(early.message()) == "b is from another time than a");
 
   std::vector<TracePart> none;
   CHECK(JoinTraces(&none, &joined).code() == StatusCode::kInvalidArgument);

@@ -89,7 +89,7 @@ struct OverheadRow {
 };
 
 // The depth at which GPUs were recorded; for Trace::operator_depths, kOps if a framework's operators were recorded and
-// less if not. Sorted by begin.
+// less if not. Sorted by begin. Processes that were recorded at different depths have a row each for the same time.
 struct DepthRow {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;

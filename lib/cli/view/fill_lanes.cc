@@ -162,7 +162,8 @@ class Filler {
       Item item;
       item.begin_ns = handoff.enqueue_ns;
       item.is_open = handoff.take_ns == 0;
-      item.end_ns = item.is_open ? trace_.window_end_ns : handoff.take_ns;
+      item.end_ns = item.is_open ? std::max(trace_.RequestEnd(trace_.requests[handoff.request]), handoff.enqueue_ns)
+                                 : handoff.take_ns;
       item.kind = ItemKind::kQueue;
       item.name = Text(handoff.queue, "queue");
       item.request = handoff.request;
