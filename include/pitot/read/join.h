@@ -29,12 +29,13 @@ struct JoinReport {
 
 // Puts all parts on the clock of the first: by the monotonic clock if they were recorded on one machine since its last
 // start, otherwise by their dates. Their threads, devices and process-wide counters have the part's name before their
-// own. Requests of other processes than the first's get the label "service.name". Rows that are open at the end of their
-// part's window end there if others go on; `end_known` of requests stays false. What one part's format cannot say
-// (attribute "not_recorded") the joined trace does not either. Devices with the same UUID (attribute "gpu.<ordinal>.uuid") become one; then its streams have the part's name.
-// Requests with an id that an earlier part has get another. What a judge had learned is the first part's. `parts` are
-// used up. `report` may be null. Errors: kInvalidArgument if a part has no date or is from another time,
-// if two are of one process and their windows overlap, or if they do not fit into one trace; it names them. kResourceExhausted.
+// own. Requests of other processes than the first's get the label "service.name". Rows that are open at the end of
+// their part's window end there if others go on; `end_known` of requests stays false. What one part's format cannot say
+// (attribute "not_recorded") the joined trace does not either. Devices with the same UUID (attribute
+// "gpu.<ordinal>.uuid") become one; then its streams have the part's name. Requests with an id that an earlier part has
+// get another. What a judge had learned is the first part's. `parts` are used up. `report` may be null. Errors:
+// kInvalidArgument if a part has no date or is from another time, if two are of one process and their windows overlap,
+// or if they do not fit into one trace; it names them. kResourceExhausted.
 PITOT_EXPORT Status JoinTraces(std::vector<TracePart>* parts, model::Trace* joined,
                                JoinReport* report = nullptr) noexcept;
 
