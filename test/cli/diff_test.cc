@@ -72,7 +72,7 @@ TEST_CASE("diff's first line names the measures with growth, by how much, and wh
     return out.substr(0, out.find('\n'));
   };
 
-  CHECK(first_line("slow.pitot before.pitot").rfind("no regression: gemm", 0) == 0);
+  CHECK(first_line("slow.pitot before.pitot") == "no regression: forward -1.20 ms a request (latency -16.2 %)");
   CHECK(versions.Run("diff before.pitot tail.pitot").exit_code == 0);
   CHECK(first_line("before.pitot tail.pitot") ==
         "not a proven regression: mean latency +8.0 %, latency p99 +315.8 %; too few requests for a proof");
