@@ -5,7 +5,9 @@
 #define PITOT_LIB_MODEL_LACKING_H_
 
 #include <algorithm>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "pitot/model/trace.h"
 
@@ -14,22 +16,35 @@ namespace pitot::model {
 // The attribute with the list. Writers keep it, because a format that can say more does not know more.
 inline constexpr std::string_view kNotRecorded = "not_recorded", kBetweenLacks = "; ";
 
-// Calls `f` with each entry of the list: what the trace's format says nothing about ("queues"). A reason may follow it:
+// The entries of the list: what the trace's format says nothing about ("queues"). A reason may follow:
 // "GPU work (the file has no stages of a GPU)".
-template <class F> void ForEachLack(const Trace& trace, const F& f) {
+inline std::vector<std::string_view> LacksOf(const Trace& trace) {
+  std::vector<std::string_view> lacks;
   std::string_view list = trace.AttributeOf(kNotRecorded);
   while (!list.empty()) {
     const size_t size = std::min(list.find(kBetweenLacks), list.size());
-    f(list.substr(0, size));
+    lacks.push_back(list.substr(0, size));
     list.remove_prefix(std::min(size + kBetweenLacks.size(), list.size()));
   }
+  return lacks;
+}
+
+// Appends what is not in the list.
+inline void AddLack(std::string_view lack, std::vector<std::string_view>* lacks) {
+  if (std::find(lacks->begin(), lacks->end(), lack) == lacks->end()) lacks->push_back(lack);
+}
+
+inline std::string LacksText(const std::vector<std::string_view>& lacks) {
+  std::string text;
+  for (const std::string_view lack : lacks) text.append(text.empty() ? "" : kBetweenLacks).append(lack);
+  return text;
 }
 
 // Whether one entry is `what`, with a reason or without.
 inline bool IsLacking(const Trace& trace, std::string_view what) {
-  bool is_lacking = false;
-  ForEachLack(trace, [&](std::string_view entry) { is_lacking |= entry.substr(0, entry.find(" (")) == what; });
-  return is_lacking;
+  const std::vector<std::string_view> lacks = LacksOf(trace);
+  return std::any_of(lacks.begin(), lacks.end(),
+                     [&](std::string_view entry) { return entry.substr(0, entry.find(" (")) == what; });
 }
 
 // Whether nothing says what its threads lost. A reader may have found losses of GPUs, or damage.

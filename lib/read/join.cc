@@ -293,14 +293,11 @@ class Joiner {
   void AddLacks() {
     std::vector<std::string_view> lacks;
     for (const TracePart& part : parts_) {
-      model::ForEachLack(part.trace, [&](std::string_view lack) {
-        if (std::find(lacks.begin(), lacks.end(), lack) == lacks.end()) lacks.push_back(lack);
-      });
+      for (const std::string_view lack : model::LacksOf(part.trace)) model::AddLack(lack, &lacks);
     }
-    std::string text;
-    for (const std::string_view lack : lacks) text.append(text.empty() ? "" : model::kBetweenLacks).append(lack);
-    if (!text.empty())
-      joined_.attributes.push_back({joined_.strings.Add(model::kNotRecorded), joined_.strings.Add(text)});
+    if (!lacks.empty())
+      joined_.attributes.push_back(
+          {joined_.strings.Add(model::kNotRecorded), joined_.strings.Add(model::LacksText(lacks))});
   }
 
   void AddEvents(const Trace& from, const Map& map) {

@@ -65,10 +65,9 @@ std::string WhyNothing(const Format& format, const Head& head, uint64_t events) 
 // A file that was converted before has the attributes of that reading. It lacks what the first file lacked, too.
 void NoteLacks(const TraceReport& report, model::Trace* trace) {
   constexpr std::string_view kFormat = "format", kLacks = model::kNotRecorded;
-  std::string lacks(trace->AttributeOf(kLacks));
-  for (const std::string& lack : report.lacks) {
-    if (lacks.find(lack) == std::string::npos) lacks += (lacks.empty() ? "" : "; ") + lack;
-  }
+  std::vector<std::string_view> all = model::LacksOf(*trace);
+  for (const std::string& lack : report.lacks) model::AddLack(lack, &all);
+  const std::string lacks = model::LacksText(all);
   std::erase_if(trace->attributes, [&](const model::Attribute& attribute) {
     const std::string_view key = trace->strings[attribute.key];
     return key == kFormat || key == kLacks;
