@@ -29,9 +29,14 @@ inline std::vector<std::string_view> LacksOf(const Trace& trace) {
   return lacks;
 }
 
-// Appends what is not in the list.
+// Whether an entry is about `what`, with a reason or without.
+inline bool IsAbout(std::string_view entry, std::string_view what) { return entry.substr(0, entry.find(" (")) == what; }
+
+// Appends an entry, unless one is about the same.
 inline void AddLack(std::string_view lack, std::vector<std::string_view>* lacks) {
-  if (std::find(lacks->begin(), lacks->end(), lack) == lacks->end()) lacks->push_back(lack);
+  const std::string_view what = lack.substr(0, lack.find(" ("));
+  if (std::none_of(lacks->begin(), lacks->end(), [&](std::string_view entry) { return IsAbout(entry, what); }))
+    lacks->push_back(lack);
 }
 
 inline std::string LacksText(const std::vector<std::string_view>& lacks) {
@@ -40,11 +45,9 @@ inline std::string LacksText(const std::vector<std::string_view>& lacks) {
   return text;
 }
 
-// Whether one entry is `what`, with a reason or without.
 inline bool IsLacking(const Trace& trace, std::string_view what) {
   const std::vector<std::string_view> lacks = LacksOf(trace);
-  return std::any_of(lacks.begin(), lacks.end(),
-                     [&](std::string_view entry) { return entry.substr(0, entry.find(" (")) == what; });
+  return std::any_of(lacks.begin(), lacks.end(), [&](std::string_view entry) { return IsAbout(entry, what); });
 }
 
 // Whether nothing says what its threads lost. A reader may have found losses of GPUs, or damage.
