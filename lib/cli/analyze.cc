@@ -72,7 +72,7 @@ constexpr const char* kNotRecorded = "not recorded";
 // What records the values that are not there.
 std::string WhyNotRecorded(const model::Trace& trace) {
   if (const std::string_view lacks = trace.AttributeOf(model::kNotRecorded); !lacks.empty())
-    return "the file has no " + std::string(lacks);
+    return "the file's format says nothing about " + std::string(lacks);
   return model::InHostLanguage(trace,
                                "no kernels, copies and launches were recorded: Recorder::SetDepth(kKernels) with the "
                                "CUPTI collector records them");

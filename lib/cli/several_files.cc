@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <iterator>
 #include <map>
 #include <string_view>
 #include <system_error>
@@ -15,6 +14,7 @@
 #include "base/columns.h"
 #include "cli/command.h"
 #include "cli/incidents.h"
+#include "model/lacking.h"
 #include "model/one_start.h"
 #include "model/same_recording.h"
 #include "pitot/read/join.h"
@@ -58,13 +58,6 @@ void FindTraces(const std::string& folder, int levels, size_t* most_files, std::
     }
     if (levels > 1) FindTraces(below, levels - 1, most_files, found);
   }
-}
-
-std::vector<std::string> InBoth(const std::vector<std::string>& a, const std::vector<std::string>& b) {
-  std::vector<std::string> both;
-  std::copy_if(a.begin(), a.end(), std::back_inserter(both),
-               [&](const std::string& one) { return std::find(b.begin(), b.end(), one) != b.end(); });
-  return both;
 }
 
 // Adds a file of a folder, unless it is no trace. Returns kDone or kDamaged.
@@ -166,9 +159,15 @@ int LoadBelow(const std::string& folder, Trace* trace, LoadReport* report) {
   size_t left = kMostFiles;
   std::vector<std::string> below;
   FindTraces(folder, kLevelsBelow, &left, &below);
-  if (below.size() == 1) {
+  const bool has_more = left == 0;  // files that were not looked at
+  if (below.size() == 1 && !has_more) {
     Complain(absl::StrFormat("%s has no trace; using %s below it.", folder, below[0]));
     return LoadFolder(below[0], trace, report);
+  }
+  if (below.empty() && has_more) {
+    Complain(absl::StrFormat("there is no trace in %s, nor in the first %d files below it. Name its folder.", folder,
+                             kMostFiles));
+    return kUnreadable;
   }
   if (below.empty()) {
     Complain(absl::StrFormat(
@@ -178,7 +177,8 @@ int LoadBelow(const std::string& folder, Trace* trace, LoadReport* report) {
     return kUnreadable;
   }
   const size_t named = std::min(below.size(), kMostNamed);
-  const std::string more = below.size() > named ? absl::StrFormat(" and %d more", below.size() - named) : "";
+  std::string more = below.size() > named ? absl::StrFormat(" and %d more", below.size() - named) : "";
+  if (has_more) more += absl::StrFormat(" (%d files were looked at, not all)", kMostFiles);
   below.resize(named);
   Complain(absl::StrFormat("there is no trace in %s, but in folders below it: name one of %s%s.", folder,
                            absl::StrJoin(below, ", "), more));
@@ -195,7 +195,6 @@ int Join(const std::string& what, std::vector<Part> parts, Trace* trace, LoadRep
   std::vector<std::string> paths;
   for (const Part& part : parts) {
     paths.push_back(part.path);
-    file.lacks = InBoth(file.lacks, part.report.file.lacks);
     file.complete = file.complete && part.report.file.complete;
   }
   const std::vector<std::string> names = ShortNames(paths);
@@ -206,6 +205,8 @@ int Join(const std::string& what, std::vector<Part> parts, Trace* trace, LoadRep
     Complain(absl::StrFormat("cannot join %s: %s. Give one of the files.", what, status.message()));
     return kUnreadable;
   }
+  const std::vector<std::string_view> lacks = model::LacksOf(*trace);
+  file.lacks.assign(lacks.begin(), lacks.end());
   if (!joined.apart.empty())
     Complain(absl::StrFormat("the windows of these files overlap no other: %s. Check them with `pitot info`.",
                              absl::StrJoin(joined.apart, ", ")));

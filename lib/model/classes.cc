@@ -152,9 +152,11 @@ bool IsLoader(std::string_view scope) {
 }
 bool IsProfilerStep(std::string_view scope) { return Begins(scope, "ProfilerStep"); }
 bool IsStepSite(const Trace& trace, const SiteRow& site) {
-  return IsProfilerStep(trace.strings[site.name]) ||
-         (IsScope(site.kind) && std::any_of(site.arg_names.begin(), site.arg_names.end(),
-                                            [&](StringId name) { return trace.strings[name] == "step_num"; }));
+  if (IsProfilerStep(trace.strings[site.name])) return true;
+  if (!IsScope(site.kind) || site.arg_names.empty()) return false;
+  const std::string_view argument = trace.AttributeOf(kStepArgumentKey);
+  return !argument.empty() && std::any_of(site.arg_names.begin(), site.arg_names.end(),
+                                          [&](StringId name) { return trace.strings[name] == argument; });
 }
 bool IsStep(const Trace& trace, uint32_t event) {
   return IsStepSite(trace, trace.sites[trace.events.site[event]]) || IsProfilerStep(trace.EventName(event));

@@ -23,12 +23,15 @@ bool RanOperators(const Trace& trace, const ThreadRow& thread) {
 }  // namespace
 
 OperatorTimes::OperatorTimes(const Trace& trace) : is_of_operators_(!trace.operator_depths.empty()) {
-  std::vector<Interval> all, deep;
-  for (const DepthRow& row : is_of_operators_ ? trace.operator_depths : trace.depths) {
-    all.push_back({row.begin_ns, row.end_ns});
-    if (row.depth >= Depth::kOps) deep.push_back({row.begin_ns, row.end_ns});
-  }
-  told_ = Union(std::move(all)), recorded_ = Union(std::move(deep));
+  std::vector<Interval> scopes, operators;
+  for (const DepthRow& row : is_of_operators_ ? trace.operator_depths : trace.depths)
+    (row.depth >= Depth::kOps ? operators : scopes).push_back({row.begin_ns, row.end_ns});
+  const Intervals shallow = Union(std::move(scopes)), deep = Union(std::move(operators));
+  // Where processes differ, the least counts. Whether a request's process has operators is then unknown.
+  recorded_ = Difference(deep, shallow);
+  std::vector<Interval> told = Difference(shallow, deep);
+  told.insert(told.end(), recorded_.begin(), recorded_.end());
+  told_ = Union(std::move(told));
   std::vector<std::vector<Interval>> lost(trace.threads.size());
   for (const LossRow& loss : trace.losses) {
     if (loss.thread != kNone && IsOfEvents(loss.reason)) lost[loss.thread].push_back({loss.begin_ns, loss.end_ns});

@@ -124,6 +124,7 @@ class Joiner {
     for (size_t i = 0; i < parts_.size(); ++i) AddTables(i);
     AddLacks();
     joined_.depths = JoinDepths(parts_);
+    joined_.operator_depths = JoinOperatorDepths(parts_);
     AddRequests();
     AddBatches();
     AddCalls();
@@ -335,7 +336,6 @@ class Joiner {
       row.name = map.strings[row.name];
       joined_.overheads.push_back(row);
     }
-    Append(from.operator_depths, &joined_.operator_depths);
   }
 
   // The label of requests of another process than the first's: its name, or the part's if both have one name.
@@ -489,7 +489,6 @@ class Joiner {
                      [](const auto& a, const auto& b) { return a.enqueue_ns < b.enqueue_ns; });
     SortByBegin(&joined_.asyncs);
     SortByBegin(&joined_.overheads);
-    SortByBegin(&joined_.operator_depths);
   }
 
   std::vector<TracePart>& parts_;

@@ -24,22 +24,42 @@ bool DoOverlap(const Trace& a, const Trace& b) {
   return a.window_begin_ns <= b.window_end_ns && b.window_begin_ns <= a.window_end_ns;
 }
 
-// One after another, without gaps in the time of the trace.
-std::vector<DepthRow> DepthsOf(const Trace& trace) {
+// `told` one after another, without gaps in the time of the trace. `otherwise`: the depth if nothing is told.
+std::vector<DepthRow> WithoutGaps(const Trace& trace, const std::vector<DepthRow>& told, Depth otherwise) {
   int64_t told_ns = trace.window_begin_ns;
   if (!trace.requests.empty()) told_ns = std::min(told_ns, trace.requests.front().begin_ns);
   std::vector<DepthRow> rows;
   const auto add = [&](int64_t begin_ns, int64_t end_ns, Depth depth) {
     if (begin_ns < end_ns && (depth != Depth::kScopes || HasWork(trace))) rows.push_back({begin_ns, end_ns, depth});
   };
-  if (trace.depths.empty()) add(told_ns, trace.window_end_ns, model::DepthOf(trace, 0, 0));
-  for (const DepthRow& row : trace.depths) {
+  if (told.empty()) add(told_ns, trace.window_end_ns, otherwise);
+  for (const DepthRow& row : told) {
     add(told_ns, row.begin_ns, Depth::kScopes);
     add(row.begin_ns, row.end_ns, row.depth);
     told_ns = std::max(told_ns, row.end_ns);
   }
-  if (!trace.depths.empty()) add(told_ns, trace.window_end_ns, Depth::kScopes);
+  if (!told.empty()) add(told_ns, trace.window_end_ns, Depth::kScopes);
   return rows;
+}
+
+// At each moment the least and the most of all parts.
+std::vector<DepthRow> LeastAndMost(const std::vector<std::vector<DepthRow>>& parts) {
+  std::map<int64_t, std::map<Depth, int64_t>> changes;  // by moment: of the number of rows
+  for (const std::vector<DepthRow>& part : parts) {
+    for (const DepthRow& row : part) ++changes[row.begin_ns][row.depth], --changes[row.end_ns][row.depth];
+  }
+  std::vector<DepthRow> joined;
+  std::map<Depth, int64_t> counts;  // without zeros
+  int64_t since_ns = 0;
+  for (const auto& [at_ns, by] : changes) {
+    if (!counts.empty()) joined.push_back({since_ns, at_ns, counts.begin()->first});
+    if (counts.size() > 1) joined.push_back({since_ns, at_ns, counts.rbegin()->first});
+    for (const auto& [depth, more] : by) {
+      if ((counts[depth] += more) == 0) counts.erase(depth);
+    }
+    since_ns = at_ns;
+  }
+  return joined;
 }
 
 }  // namespace
@@ -64,27 +84,24 @@ void EndOpenRows(Trace* trace) {
 std::vector<DepthRow> JoinDepths(const std::vector<TracePart>& parts) {
   bool is_told = false;
   std::set<Depth> distinct;
-  std::map<int64_t, std::map<Depth, int64_t>> changes;  // by moment: of the number of rows
+  std::vector<std::vector<DepthRow>> rows;
   for (const TracePart& part : parts) {
     is_told |= !part.trace.depths.empty();
-    for (const DepthRow& row : DepthsOf(part.trace)) {
-      distinct.insert(row.depth);
-      ++changes[row.begin_ns][row.depth], --changes[row.end_ns][row.depth];
-    }
+    rows.push_back(WithoutGaps(part.trace, part.trace.depths, model::DepthOf(part.trace, 0, 0)));
+    for (const DepthRow& row : rows.back()) distinct.insert(row.depth);
   }
   if (!is_told && distinct.size() <= 1) return {};
-  std::vector<DepthRow> joined;
-  std::map<Depth, int64_t> counts;  // without zeros
-  int64_t since_ns = 0;
-  for (const auto& [at_ns, by] : changes) {
-    if (!counts.empty()) joined.push_back({since_ns, at_ns, counts.begin()->first});
-    if (counts.size() > 1) joined.push_back({since_ns, at_ns, counts.rbegin()->first});
-    for (const auto& [depth, more] : by) {
-      if ((counts[depth] += more) == 0) counts.erase(depth);
-    }
-    since_ns = at_ns;
+  return LeastAndMost(rows);
+}
+
+std::vector<DepthRow> JoinOperatorDepths(const std::vector<TracePart>& parts) {
+  bool is_told = false;
+  std::vector<std::vector<DepthRow>> rows;
+  for (const TracePart& part : parts) {
+    is_told |= !part.trace.operator_depths.empty();
+    rows.push_back(WithoutGaps(part.trace, part.trace.operator_depths, Depth::kScopes));
   }
-  return joined;
+  return is_told ? LeastAndMost(rows) : std::vector<DepthRow>();
 }
 
 std::vector<std::string> PartsApart(const std::vector<TracePart>& parts) {

@@ -19,6 +19,8 @@ void EndOpenRows(model::Trace* trace);
 // The depths of GPUs. At each moment there is one row, or two of the same time: the least and the most of all parts.
 // A part with requests or batches and without GPU work has depth kScopes. Empty if no part tells, and none differs.
 std::vector<model::DepthRow> JoinDepths(const std::vector<TracePart>& parts);
+// The same for operators. A part without such depths has kScopes. Empty if no part has some.
+std::vector<model::DepthRow> JoinOperatorDepths(const std::vector<TracePart>& parts);
 
 // On one clock: the names of parts with a window of their own.
 std::vector<std::string> PartsApart(const std::vector<TracePart>& parts);

@@ -69,6 +69,9 @@ void OtlpBuilder::TakeResource(const OtlpAttributes& attributes) {
   process.pid = pid != nullptr && pid->integer > 0 ? pid->integer : 0;
   if (const std::string_view lacks = TextAt(attributes, "pitot.not_recorded"); lacks_.empty())
     lacks_ = lacks.substr(0, std::min(lacks.size(), kMostLacksBytes));
+  if (const OtlpAttribute* const begin = FindAttribute(attributes, "pitot.window_begin_ns");
+      begin != nullptr && begin->integer > 0)
+    own_begin_ns_ = std::min(own_begin_ns_, static_cast<uint64_t>(begin->integer));
   std::string key = std::string(name) + '\0' + std::string(host) + '\0' + std::to_string(process.pid);
   const auto [found, is_new] = known_processes_.try_emplace(std::move(key), static_cast<uint32_t>(processes_.size()));
   process_ = found->second;
@@ -172,6 +175,8 @@ void OtlpBuilder::TakeOwn(std::string_view key, const OtlpAttribute& attribute, 
   } else if (key == "open") {
     span->is_open = true;
     row.end_known = false;
+  } else if (key == "begin_unknown") {
+    row.begin_known = false;
   } else if (key == "queue") {
     span->kind = Kind::kQueued;
     span->name = Intern(attribute.text);
@@ -249,7 +254,9 @@ void OtlpBuilder::FindWindow() {
   }
   if (spans_.empty()) return;
   base_ns_ = begin_ns - 1;
-  trace_.window_begin_ns = At(begin_ns);
+  // Pitot's may have begun before the window.
+  const bool is_told = !has_others_ && own_begin_ns_ > begin_ns && own_begin_ns_ <= end_ns;
+  trace_.window_begin_ns = At(is_told ? own_begin_ns_ : begin_ns);
   trace_.window_end_ns = At(end_ns);
   trace_.clock.monotonic_ns = trace_.window_end_ns;
   trace_.clock.realtime_ns = static_cast<int64_t>(end_ns);

@@ -91,8 +91,9 @@ class OtlpBuilder final : public OtlpTarget {
   TraceReport& report_;
   bool is_own_ = false;  // the library of the next spans is Pitot's
   bool has_own_ = false, has_others_ = false;
-  bool has_queues_ = false;  // others said times in queues
-  std::string lacks_;        // what a file that Pitot converted lacked
+  bool has_queues_ = false;             // others said times in queues
+  uint64_t own_begin_ns_ = UINT64_MAX;  // of Pitot's windows, in Unix time
+  std::string lacks_;                   // what a file that Pitot converted lacked
   std::map<std::string, uint32_t> known_processes_;
   std::vector<Process> processes_;
   uint32_t process_ = 0;

@@ -128,7 +128,7 @@ struct SqliteDatabase::Connection {
           base::SanitizeText(journal);
       return SQLITE_OK;
     }
-    const SqliteLog found = LookAtLog(log, path + "-shm");
+    const SqliteLog found = LookAtLog(log, std::string(name) + "-shm");
     if (found == SqliteLog::kNone) return SQLITE_OK;
     log_bytes = SizeOfFile(log);
     if (found == SqliteLog::kWhole && Open(UriOf(path, kWithLog)) == SQLITE_OK &&

@@ -45,6 +45,7 @@ void XlaRows::Finish() {
   // A plane is not a process.
   trace_.pid = 0;
   trace_.process_name = 0;
+  trace_.attributes.push_back({trace_.strings.Add(model::kStepArgumentKey), trace_.strings.Add("step_num")});
   report_.counts = {{"unused", unused_}, {"derived", derived_}, {"gpu", gpu_}};
   builder_.ReportTimes(&report_);
   if (gpu_ == 0) report_.lacks.push_back("GPU work (the file has no stream of a device)");

@@ -55,6 +55,8 @@ class OtlpWriter {
     out_.ResourceText("service.name", OrElse(service_name_, "unknown_service"));
     out_.ResourceInt("process.pid", trace_.pid);
     if (const std::string_view host = trace_.AttributeOf("host"); !host.empty()) out_.ResourceText("host.name", host);
+    out_.ResourceInt("pitot.window_begin_ns",
+                     trace_.window_begin_ns + trace_.clock.realtime_ns - trace_.clock.monotonic_ns);
     // The gaps of the format before this one stay unknown.
     if (const std::string_view lacks = trace_.AttributeOf(model::kNotRecorded); !lacks.empty())
       out_.ResourceText("pitot.not_recorded", lacks);
@@ -129,6 +131,7 @@ class OtlpWriter {
     for (const model::Size& size : request.sizes)
       out_.Double("pitot.size." + std::string(trace_.strings[size.name]), size.value);
     if (request.duration_ns == kOpen) out_.Int("pitot.open", 1);
+    if (!request.begin_known) out_.Int("pitot.begin_unknown", 1);
     if (!request.end_known || request.outcome == Outcome::kOk) return;
     out_.Text("error.type", OutcomeName(request.outcome));
     out_.Failed(trace_.strings[request.reason]);

@@ -67,6 +67,17 @@ TEST_CASE("steps of JAX are the units of a trace", "[cli]") {
   CHECK(json::parse(diff.out)["per"] == "step");
 }
 
+TEST_CASE("an argument named step_num makes no step of another tool's scope", "[cli]") {
+  const Folder folder;
+  std::string events;
+  for (int step = 0; step < 12; ++step)
+    events += std::string(step == 0 ? "" : ",") + R"({"ph":"X","pid":1,"tid":1,"name":"train","ts":)" +
+              std::to_string(step * 1000) + R"(,"dur":900,"args":{"step_num":7}})";
+  folder.Write("a.json", "[" + events + "]");
+
+  CHECK(json::parse(folder.Run("diff a.json a.json --json").out)["per"] == "trace");
+}
+
 TEST_CASE("every command that reads a trace works on one of another tool", "[cli]") {
   for (const char* const name : {"viztracer.json", "onnxruntime.json", "jax.trace.json.gz"}) {
     const Folder folder;

@@ -190,6 +190,7 @@ TEST_CASE("host classes contain threads' work, but neither steps nor Python's fr
                                        site(SiteKind::kWait, "queue", "server.cc"),
                                        site(SiteKind::kScope, "train", "")};
   maker.trace.sites[sites.back()].arg_names.push_back(maker.String("step_num"));
+  maker.trace.attributes.push_back({maker.String("step_argument"), maker.String("step_num")});
   maker.trace.sites[sites.back()].arg_types.push_back(pitot::ArgType::kInt);
   Trace trace = maker.trace;
   trace.threads[thread].event_count = static_cast<uint32_t>(sites.size());

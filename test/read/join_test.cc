@@ -352,6 +352,23 @@ TEST_CASE("GPU work of requests is unknown while another process recorded less",
   CHECK(Joined({{"a", OneRequest(5'000, kDateNs)}, {"b", OneRequest(5'000, kDateNs)}}).depths.empty());
 }
 
+TEST_CASE("operators of requests are unknown while another process may have recorded none", "[join]") {
+  Trace deep = OneRequest(5'000, kDateNs, 7);
+  deep.operator_depths = {{5'000, 6'000, pitot::Depth::kOps}};
+  const auto coverage = [](const Trace& trace, uint32_t request) {
+    return pitot::model::OperatorTimes(trace).Of(trace, pitot::model::RequestIndex(trace), request);
+  };
+  REQUIRE(coverage(deep, 0).is_known);
+
+  const Trace joined = Joined({{"a", deep}, {"b", OneRequest(5'000, kDateNs, 8)}});
+
+  CHECK(!coverage(joined, 0).is_known);
+  CHECK(!coverage(joined, 1).is_known);
+  const Trace alike = Joined({{"a", deep}, {"b", deep}});
+  CHECK(coverage(alike, 0).is_known);
+  CHECK(coverage(alike, 1).covered_ns == 5);
+}
+
 TEST_CASE("incidents of one process whose windows overlap are refused", "[join]") {
   Trace a = OneRequest(5'000, kDateNs);
   a.pid = 77;

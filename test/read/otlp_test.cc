@@ -323,6 +323,8 @@ TEST_CASE("a span more than 256 deep in a request is left out, and so is one in 
 TEST_CASE("what Pitot writes as spans comes back as it was", "[otlp]") {
   Trace before = pitot::test::SampleTrace();
   before.requests[0].host_id = before.strings.Add("cmpl-7");
+  before.requests[0].begin_known = false;
+  before.window_begin_ns = before.requests[0].begin_ns + 1;
   const Read read = Parse(Written(before));
 
   REQUIRE(read.status.ok());
@@ -330,6 +332,7 @@ TEST_CASE("what Pitot writes as spans comes back as it was", "[otlp]") {
   CHECK(read.report.tool == "Pitot");
   CHECK(after.clock.realtime_ns - after.clock.monotonic_ns + after.requests[0].begin_ns ==
         before.clock.realtime_ns - before.clock.monotonic_ns + before.requests[0].begin_ns);
+  CHECK(after.window_begin_ns == after.requests[0].begin_ns + 1);
   REQUIRE(after.requests.size() == before.requests.size());
   for (size_t i = 0; i < before.requests.size(); ++i) {
     const RequestRow &was = before.requests[i], &is = after.requests[i];
@@ -339,6 +342,7 @@ TEST_CASE("what Pitot writes as spans comes back as it was", "[otlp]") {
     CHECK(is.parent_id == was.parent_id);
     CHECK(is.begin_ns - after.requests[0].begin_ns == was.begin_ns - before.requests[0].begin_ns);
     CHECK(is.duration_ns == was.duration_ns);
+    CHECK(is.begin_known == was.begin_known);
     CHECK(is.end_known == was.end_known);
     if (was.end_known) CHECK(is.outcome == was.outcome);
     CHECK(after.strings[is.route] == before.strings[was.route]);

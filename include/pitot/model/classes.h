@@ -47,7 +47,9 @@ PITOT_EXPORT bool IsMark(std::string_view call);  // "CudaEventScope": marks whe
 // and a host's own "next batch".
 PITOT_EXPORT bool IsLoader(std::string_view scope);
 PITOT_EXPORT bool IsProfilerStep(std::string_view scope);  // "ProfilerStep#7": a step of a PyTorch trace
-// A step of PyTorch's profiler, or of JAX's and TensorFlow's: a scope with the argument step_num.
+// A step of PyTorch's profiler, or a scope with the argument named by the trace's attribute step_argument. Readers of
+// JAX's and TensorFlow's profiles set that.
+inline constexpr std::string_view kStepArgumentKey = "step_argument";
 PITOT_EXPORT bool IsStepSite(const Trace& trace, const SiteRow& site);
 PITOT_EXPORT bool IsStep(const Trace& trace, uint32_t event);
 // Kernels and graphs are compute or communication. Not defined for spans.

@@ -61,7 +61,8 @@ RequestSpans::RequestSpans(const model::Trace& trace, const model::RequestIndex&
   }
   for (auto& [key, like] : likes_) {
     for (auto& [name, times] : like.spans_ns) {
-      times.resize(like.latencies_ns.size());  // 0 in those without the span
+      if (2 * times.size() < like.latencies_ns.size()) continue;  // the median is 0
+      times.resize(like.latencies_ns.size());                     // 0 in those without the span
       like.usual_of_ns[name] = base::Median(std::move(times));
     }
     like.spans_ns.clear();
