@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <compare>
 #include <cstdint>
+#include <iterator>
+#include <set>
+#include <string_view>
 #include <vector>
 
 namespace pitot::model {
@@ -79,18 +82,43 @@ bool AreRowsIn(const Trace& part, const Trace& whole, Table of, int64_t shift_ns
   return std::includes(those.begin(), those.end(), some.begin(), some.end());
 }
 
+std::string_view NameOf(const Trace& trace, Table of, uint32_t row) {
+  if (of == Table::kEvents) return trace.EventName(row);
+  return trace.strings[of == Table::kRequests ? trace.requests[row].route
+                       : of == Table::kCalls  ? trace.calls.name[row]
+                                              : trace.gpu.name[row]];
+}
+
+// A conversion may write some names otherwise, but not all.
+bool ShareAName(const Trace& a, const Trace& b, Table of) {
+  std::set<std::string_view> names;
+  for (uint32_t row = 0; row < RowsOf(a, of); ++row) names.insert(NameOf(a, of, row));
+  for (uint32_t row = 0; row < RowsOf(b, of); ++row) {
+    if (names.count(NameOf(b, of, row)) != 0) return true;
+  }
+  return false;
+}
+
+bool HaveSameNames(const Trace& a, const Trace& b, Table of) {
+  if (RowsOf(a, of) != RowsOf(b, of)) return false;
+  for (uint32_t row = 0; row < RowsOf(a, of); ++row) {
+    if (NameOf(a, of, row) != NameOf(b, of, row)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool Repeats(const Trace& part, const Trace& whole) {
   if (!AreOfOneProcess(part, whole)) return false;
   const int64_t shift_ns = ShiftOf(part, whole);
-  bool share_any = false;
+  bool share_name = false;
   for (const Table of : kTables) {
     if (RowsOf(part, of) == 0) continue;
     if (!AreRowsIn(part, whole, of, shift_ns)) return false;
-    share_any = true;
+    share_name = share_name || ShareAName(part, whole, of);
   }
-  return share_any;
+  return share_name;
 }
 
 bool IsSameRecording(const Trace& a, const Trace& b) {
@@ -99,12 +127,9 @@ bool IsSameRecording(const Trace& a, const Trace& b) {
   if (a.window_begin_ns != Moved(b.window_begin_ns, shift_ns) || a.window_end_ns != Moved(b.window_end_ns, shift_ns))
     return false;
   const auto is_same_id = [](const RequestRow& x, const RequestRow& y) { return x.id == y.id; };
-  const auto is_same_name = [&](StringId x, StringId y) { return a.strings[x] == b.strings[y]; };
-  const auto have_same = [&](const std::vector<StringId>& x, const std::vector<StringId>& y) {
-    return std::equal(x.begin(), x.end(), y.begin(), y.end(), is_same_name);
-  };
   return std::equal(a.requests.begin(), a.requests.end(), b.requests.begin(), b.requests.end(), is_same_id) &&
-         a.gpu.bytes == b.gpu.bytes && have_same(a.calls.name, b.calls.name) && have_same(a.gpu.name, b.gpu.name);
+         a.gpu.bytes == b.gpu.bytes &&
+         std::all_of(std::begin(kTables), std::end(kTables), [&](Table of) { return HaveSameNames(a, b, of); });
 }
 
 }  // namespace pitot::model

@@ -9,7 +9,8 @@
 namespace pitot::model {
 
 // Whether each request, event, call and record of a GPU in `part` is also in `whole`, and there is one. Rows are the
-// same if they begin at the same ns and last as long: two processes never agree to the ns throughout. Times are Unix
+// same if they begin at the same ns and last as long: two processes never agree to the ns throughout. Some name is in
+// both. Times are Unix
 // times, or since the first row if one of the traces has no date. False for processes with different numbers or hosts.
 // O(rows) if they differ, otherwise O(rows log rows).
 bool Repeats(const Trace& part, const Trace& whole);

@@ -374,7 +374,10 @@ class Joiner {
         row.begin_thread = Moved(row.begin_thread, map.threads);
         row.end_thread = Moved(row.end_thread, map.threads);
         for (model::Label& label : row.labels) label = {map.strings[label.key], map.strings[label.value]};
-        if (service != 0) row.labels.push_back({joined_.strings.Add("service.name"), service});
+        const StringId service_key = joined_.strings.Add("service.name");
+        if (service != 0 && std::none_of(row.labels.begin(), row.labels.end(),
+                                         [&](const model::Label& label) { return label.key == service_key; }))
+          row.labels.push_back({service_key, service});
         for (model::Size& size : row.sizes) size.name = map.strings[size.name];
         for (model::Stage& stage : row.stages) stage.name = map.strings[stage.name];
         joined_.requests[map.requests[at]] = std::move(row);

@@ -87,7 +87,8 @@ std::vector<DepthRow> JoinDepths(const std::vector<TracePart>& parts) {
   std::vector<std::vector<DepthRow>> rows;
   for (const TracePart& part : parts) {
     is_told |= !part.trace.depths.empty();
-    rows.push_back(WithoutGaps(part.trace, part.trace.depths, model::DepthOf(part.trace, 0, 0)));
+    const Depth otherwise = model::HasGpuWork(part.trace) ? model::DepthOf(part.trace, 0, 0) : Depth::kScopes;
+    rows.push_back(WithoutGaps(part.trace, part.trace.depths, otherwise));
     for (const DepthRow& row : rows.back()) distinct.insert(row.depth);
   }
   if (!is_told && distinct.size() <= 1) return {};
