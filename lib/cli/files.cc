@@ -69,7 +69,12 @@ int AnswerOfDump(const std::string& path, const Status& status, const DumpReport
                              dump_format::kVersionMinor, report.chunks_unknown));
   switch (status.code()) {
     case StatusCode::kOk:
-      return kDone;
+      if (report.bytes_skipped == 0) return kDone;
+      Complain(
+          absl::StrFormat("%s has %s before or behind its dump, which were not read. Unpack an archive, and give each "
+                          "dump a file of its own.",
+                          path, base::Plural(report.bytes_skipped, "byte")));
+      return kDamaged;
     case StatusCode::kDataLoss:
       if (report.chunks == 0) {
         Complain(
@@ -223,7 +228,9 @@ std::string HowToRecord(const LoadReport& report, const std::string& what, const
   if (report.IsDump()) return ours;
   const auto& how = report.file.how;
   const auto found = std::find_if(how.begin(), how.end(), [&](const auto& one) { return one.first == what; });
-  return found == how.end() ? report.file.tool + " does not record them." : found->second + ".";
+  if (found != how.end()) return found->second + ".";
+  return report.file.tool == "Pitot" ? "what it was converted from has none."
+                                     : report.file.tool + " does not record them.";
 }
 
 int ExitCodeOf(int loaded, int answered) {

@@ -221,6 +221,9 @@ int Join(const std::string& what, std::vector<Part> parts, Trace* trace, LoadRep
 }  // namespace
 
 int LoadFolder(const std::string& folder, Trace* trace, LoadReport* report) {
+  std::error_code unreadable;
+  if (fs::directory_iterator entry(folder, unreadable); unreadable)
+    return ComplainUnreadable(folder, Status(StatusCode::kIoError, unreadable.message()));
   const std::vector<std::string> below = DumpsBelow(folder);
   if (!below.empty()) ComplainOfDumpsIn(folder);
   std::vector<Part> parts;

@@ -10,10 +10,12 @@
 
 namespace pitot::model {
 
+// By the place in the code, or by the name where a conversion has lost the place.
 inline bool IsInterpreterWatch(const Trace& trace, const SiteRow& site) {
-  const std::string_view function = trace.strings[site.function];
-  return trace.strings[site.file] == "pitot/interpreter.h" &&
-         (function == "RecordLockHeld" || function == "RecordThreadsStopped");
+  const std::string_view file = trace.strings[site.file], function = trace.strings[site.function],
+                         name = trace.strings[site.name];
+  if (file == "pitot/interpreter.h") return function == "RecordLockHeld" || function == "RecordThreadsStopped";
+  return file.empty() && (name == "waited for the interpreter's lock" || name == "the interpreter stopped its threads");
 }
 
 }  // namespace pitot::model

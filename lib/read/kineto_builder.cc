@@ -430,7 +430,7 @@ void KinetoBuilder::Finish(bool is_cut) {
   for (std::vector<model::DepthRow>* depths : {&trace_.depths, &trace_.operator_depths})
     std::stable_sort(depths->begin(), depths->end(),
                      [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
-  if (trace_.gpu.size() != 0 && trace_.depths.empty()) {
+  if (trace_.gpu.size() != 0 && trace_.depths.empty() && !has_depths_) {
     const bool has_operators = std::any_of(trace_.sites.begin(), trace_.sites.end(),
                                            [](const model::SiteRow& site) { return site.kind == SiteKind::kOperator; });
     trace_.depths.push_back(
@@ -441,6 +441,7 @@ void KinetoBuilder::Finish(bool is_cut) {
 }
 
 void KinetoBuilder::AddDepths(std::vector<model::DepthRow> rows, bool is_of_operators, int64_t later_ns) {
+  has_depths_ = true;
   std::vector<model::DepthRow>& depths = is_of_operators ? trace_.operator_depths : trace_.depths;
   for (model::DepthRow& row : rows) {
     for (int64_t* ns : {&row.begin_ns, &row.end_ns})
@@ -617,7 +618,9 @@ void KinetoBuilder::AddGpuLosses() {
     const model::Interval place = PlaceOf(record, order);
     AddGpuLoss({record.stream, Intern(reason), place.begin_ns, place.end_ns, 1, trace_.streams[record.stream].device});
   }
-  const MissingWork missing = FindMissingWork(&trace_, had_work);
+  const bool records_none = has_depths_ && std::none_of(trace_.depths.begin(), trace_.depths.end(),
+                                                        [](const auto& row) { return row.depth >= Depth::kGraphs; });
+  const MissingWork missing = records_none ? MissingWork() : FindMissingWork(&trace_, had_work);
   report_.launches_without_work = missing.launches;
   for (const model::GpuLossRow& loss : missing.losses) trace_.gpu_losses.push_back(loss);
   std::stable_sort(trace_.gpu_losses.begin(), trace_.gpu_losses.end(),

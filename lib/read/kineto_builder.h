@@ -175,6 +175,7 @@ class KinetoBuilder {
   std::vector<int64_t> call_correlations_, gpu_correlations_;  // of the rows of `calls` and `gpu`
   std::vector<Arrow> arrows_;                                  // only if calls or work have no correlation
   bool has_uncorrelated_ = false;
+  bool has_depths_ = false;  // the file says when GPUs were recorded
   struct Sync {
     int64_t correlation;
     uint32_t stream, device;  // rows; kNone: not one stream, or not all of a device

@@ -197,16 +197,18 @@ uint32_t OwnXSpaceTarget::ThreadOf(const ChromeEvent& event, std::string_view ke
 }
 
 Status OwnXSpaceTarget::Finish(TraceReport* report) {
+  constexpr int64_t kIn2001 = 1'000'000'000'000'000'000;
   const int64_t end_ns = trace_.window_end_ns;
+  const bool is_dated = unix_offset_ns_ != 0 || end_ns >= kIn2001;  // times may be Unix time themselves
   trace_.clock.monotonic_ns = end_ns;
-  if (unix_offset_ns_ != 0)
+  if (is_dated)
     trace_.clock.realtime_ns = end_ns + std::clamp<int64_t>(unix_offset_ns_, -end_ns, model::kMaxTimeNs - end_ns);
   const Status status = rows_.Finish(!report->complete);
   report->tool = "Pitot";
   report->how.clear();
   report->lacks = {"instants, counters and stages", "triggers", "tokens", "arguments", "losses",
                    "spans of CUDA events"};
-  if (unix_offset_ns_ == 0) report->lacks.push_back("the date");
+  if (!is_dated) report->lacks.push_back("the date");
   if (!has_depths_) report->lacks.push_back("depths of recording");
   report->counts = {{"times_out_of_range", rows_.times_out_of_range()}};
   return status;

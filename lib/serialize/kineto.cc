@@ -104,9 +104,8 @@ class KinetoTrace {
     out_.Pair("displayTimeUnit", "ms");
     // Unix time at the origin of the trace's clock.
     if (model::HasDate(trace_)) out_.Pair("baseTimeNanoseconds", trace_.clock.realtime_ns - trace_.clock.monotonic_ns);
-    if (!trace_.depths.empty()) out_.Pair(model::kDepthsKey, model::DepthsText(trace_.depths));
-    if (!trace_.operator_depths.empty())
-      out_.Pair(model::kOperatorDepthsKey, model::DepthsText(trace_.operator_depths));
+    out_.Pair(model::kDepthsKey, model::DepthsText(trace_.depths));
+    out_.Pair(model::kOperatorDepthsKey, model::DepthsText(trace_.operator_depths));
     for (const model::Attribute& attribute : trace_.attributes) {
       const std::string_view key = trace_.strings[attribute.key];
       constexpr std::string_view kOurs[] = {"schemaVersion",          "deviceProperties", "displayTimeUnit",

@@ -106,11 +106,11 @@ TEST_CASE("an async span that took longer than usual is the place of time that n
     const std::string sentence = spans.Judge();
 
     CHECK(spans.verdict().kind == VerdictKind::kCauses);
-    CHECK_THAT(sentence, Catch::Contains("100.0 ms of it in async span \"db query\", usually 9.00 ms."));
+    CHECK_THAT(sentence, Catch::Contains("100.0 ms of it in span \"db query\", usually 9.00 ms."));
     REQUIRE(!spans.verdict().causes.empty());
     const Cause& cause = spans.verdict().causes[0];
     CHECK(cause.blame == Blame::kUntraced);
-    CHECK_THAT(spans.Evidence(cause), Catch::Contains("100.0 ms of it in async span \"db query\", usually 9.00 ms"));
+    CHECK_THAT(spans.Evidence(cause), Catch::Contains("100.0 ms of it in span \"db query\", usually 9.00 ms"));
     CHECK(std::string(cause.advice.code) == "look_at_span");
     CHECK(cause.confidence <= 0.7);  // a place, and no reason
     CHECK(spans.verdict().root.confidence <= cause.confidence / 2);
@@ -122,7 +122,7 @@ TEST_CASE("an async span with nearly all of the time is said alone", "[why]") {
   Spans spans(5'010, 30);
   for (uint32_t i = 0; i < kRequests; ++i) spans.Async(i, "db query", 5, i == kSlow ? 5'000 : 9);
 
-  CHECK_THAT(spans.Judge(), Catch::Contains("it spent 5.00 s in async span \"db query\", usually 9.00 ms."));
+  CHECK_THAT(spans.Judge(), Catch::Contains("it spent 5.00 s in span \"db query\", usually 9.00 ms."));
 }
 
 TEST_CASE("a stage is the place of a request on no known thread", "[why]") {

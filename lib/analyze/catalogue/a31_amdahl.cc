@@ -12,6 +12,7 @@
 #include "analyze/catalogue/serving.h"
 #include "analyze/facts/evidence.h"
 #include "analyze/facts/statistics.h"
+#include "model/lacking.h"
 
 namespace pitot::catalogue {
 namespace a31 {
@@ -94,6 +95,8 @@ class Amdahl final : public Analyzer {
       AddNumber(analysis, (name + " share, high").c_str(), route, p.high);
       AddNumber(analysis, (name + " limit").c_str(), route, Limit(p.value, 1e12));
       if (p.low < least.value) continue;  // sure of it
+      // No thread is known: all of the time is unrecorded, and that says nothing.
+      if (static_cast<Blame>(k) == Blame::kUntraced && model::IsLackingThreads(analysis.trace())) continue;
       int64_t saving_ns = 0;
       for (const RequestBlame* blame : blames) Accumulate(&saving_ns, blame->blame.ns[k]);
       const std::string summary =

@@ -62,7 +62,7 @@ std::string MembersText(const Trace& trace, uint32_t batch) {
 }
 
 std::string SpanPlace(const Trace& trace, const blame::SlowSpan& span) {
-  return (span.is_stage ? "in stage " : "in async span ") + QuotedName(trace.strings[span.name]) + ", usually " +
+  return (span.is_stage ? "in stage " : "in span ") + QuotedName(trace.strings[span.name]) + ", usually " +
          (span.usual_ns == 0 ? "none" : base::Duration(span.usual_ns));
 }
 

@@ -327,7 +327,7 @@ class Teller {
     const int64_t longest_ns = segment.end_ns - segment.begin_ns;
     return text.empty() || IsMostOf(longest_ns, cause.blame_ns) ? text : Duration(longest_ns) + " of it " + text;
   }
-  // "100 ms of it in async span "db query", usually 9.00 ms".
+  // "100 ms of it in span "db query", usually 9.00 ms".
   std::string InSpan() const {
     const blame::SlowSpan span = index_.request_spans.InUnrecorded(blame_);
     return Duration(span.ns) + " of it " + SpanPlace(trace_, span);
