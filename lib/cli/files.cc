@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/columns.h"
 #include "cli/command.h"
 #include "cli/incidents.h"
 #include "cli/leftovers.h"

@@ -194,8 +194,8 @@ std::string Text(const std::string& path, const Trace& trace, const LoadReport& 
                                          : model::AreLossesUnknown(trace) ? ", not damaged"
                                                                           : ", complete"));
   if (!report.IsDump()) lines.Add(0, "written by " + report.file.tool);
-  if (const std::vector<std::string_view> lacks = model::LacksOf(trace); !lacks.empty())
-    lines.AddWrapped(0, "lacks      ", absl::StrJoin(lacks, "; "));
+  if (const std::string_view lacks = trace.AttributeOf(model::kNotRecorded); !lacks.empty())
+    lines.AddWrapped(0, "lacks      ", std::string(lacks));
   // Other tools may give neither.
   const std::string process = Str(trace, trace.process_name);
   lines.Add(0, "process    " + (trace.pid != 0

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/columns.h"
+#include "base/message.h"
 #include "cli/command.h"
 #include "cli/incidents.h"
 #include "model/lacking.h"
@@ -223,7 +224,7 @@ int Join(const std::string& what, std::vector<Part> parts, Trace* trace, LoadRep
 int LoadFolder(const std::string& folder, Trace* trace, LoadReport* report) {
   std::error_code unreadable;
   if (fs::directory_iterator entry(folder, unreadable); unreadable)
-    return ComplainUnreadable(folder, Status(StatusCode::kIoError, unreadable.message()));
+    return ComplainUnreadable(folder, base::Error(StatusCode::kIoError, "%s", unreadable.message().c_str()));
   const std::vector<std::string> below = DumpsBelow(folder);
   if (!below.empty()) ComplainOfDumpsIn(folder);
   std::vector<Part> parts;
