@@ -375,3 +375,23 @@ TEST_CASE("a directory without a trace is refused", "[cli]") {
 }
 
 }  // namespace
+
+TEST_CASE("files of equal times without a common name are not of one recording", "[cli]") {
+  const Folder folder;
+  folder.Write("a.json", R"([{"ph":"X","name":"old","pid":1,"tid":1,"ts":5,"dur":2}])");
+  folder.Write("b.json", R"([{"ph":"X","name":"new","pid":1,"tid":1,"ts":9,"dur":2}])");
+
+  CHECK(folder.Run("diff a.json b.json").out.find("same recording") == std::string::npos);
+  CHECK(folder.Run("analyze a.json b.json").err.find("of the same recording") == std::string::npos);
+}
+
+TEST_CASE("bytes next to a dump are named, as in a file of several dumps", "[cli]") {
+  const Folder folder;
+  const std::string dump = SecondOf(1, 1'000);
+  folder.Write("two.pitot", dump + dump);
+
+  const Result info = folder.Run("info two.pitot");
+
+  CHECK(info.exit_code == 4);
+  CHECK(info.err.find(" bytes before or behind its dump, which were not read.") != std::string::npos);
+}

@@ -411,6 +411,29 @@ TEST_CASE("requests of another process are labelled with its name", "[join]") {
   CHECK(labels(joined) == std::vector<std::string>{"", "service.name=worker", "service.name=c", "service.name=d", ""});
 }
 
+TEST_CASE("a request keeps the service that its own file names", "[join]") {
+  Trace spans = OneRequest(5'000, kDateNs);
+  spans.pid = 2;
+  spans.requests[0].labels.push_back({spans.strings.Add("service.name"), spans.strings.Add("payments")});
+
+  const Trace joined = Joined({{"a", OneRequest(5'000, kDateNs)}, {"b", spans}});
+
+  REQUIRE(joined.requests[1].labels.size() == 1);
+  CHECK(joined.strings[joined.requests[1].labels[0].value] == "payments");
+}
+
+TEST_CASE("joining tells no depth that no part tells", "[join]") {
+  TraceMaker maker;
+  maker.trace.window_begin_ns = 5'000;
+  maker.trace.window_end_ns = 6'000;
+  maker.Call(maker.Thread("main"), "cudaLaunchKernel", 5'100, 10, {kNone, kNone});
+  maker.Request(8, "/r", 5'000, 5);
+  Trace calls = maker.Finish();
+  calls.clock = {6'000, kDateNs + 6'000, 0};
+
+  CHECK(Joined({{"a", calls}, {"b", OneRequest(5'000, kDateNs)}}).depths.empty());
+}
+
 TEST_CASE("parts whose window overlaps no other's are named", "[join]") {
   const Trace a = OneRequest(5'000, kDateNs), b = OneRequest(5'500, kDateNs), c = OneRequest(9'000, kDateNs);
   JoinReport report;

@@ -225,6 +225,17 @@ TEST_CASE("rows in the write-ahead log of a dead writer are read, and nothing is
   CHECK((ContentsOf(copy.path()) == before));
 }
 
+TEST_CASE("a link to a database finds its write-ahead log", "[sqlite]") {
+  const fakes::TempDirectory directory, links;
+  const OpenDatabase writer(directory / "x.sqlite", NsysSql());
+  std::filesystem::create_symlink(directory / "x.sqlite", links / "link");
+
+  const Read read = ReadFile(links / "link");
+
+  CHECK(read.status.ok());
+  CHECK(read.trace.gpu.size() == 3);
+}
+
 TEST_CASE("a write-ahead log without its index is named, and the rest is read", "[sqlite]") {
   const fakes::TempDirectory directory, copy;
   OpenDatabase writer(directory / "x.sqlite", NsysSql());

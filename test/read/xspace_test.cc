@@ -293,3 +293,33 @@ TEST_CASE("a request whose begin is not known is still one after an XSpace", "[x
   CHECK(!read.trace.requests[0].begin_known);
   CHECK(read.trace.requests[1].begin_known);
 }
+
+TEST_CASE("a trace in Unix time keeps its date in an XSpace", "[xspace]") {
+  constexpr int64_t kDateNs = 1'700'000'000'000'000'000;
+  pitot::test::TraceMaker maker;
+  maker.trace.window_begin_ns = kDateNs;
+  maker.trace.window_end_ns = kDateNs + 1000;
+  maker.Request(7, "/r", kDateNs, 5);
+  Trace trace = maker.Finish();
+  trace.clock = {trace.window_end_ns, trace.window_end_ns, 0};
+
+  const Read read = Parse(Written(trace));
+
+  CHECK(read.trace.clock.realtime_ns - read.trace.clock.monotonic_ns + read.trace.requests[0].begin_ns == kDateNs);
+  CHECK(!pitot::model::IsLacking(read.trace, "the date"));
+}
+
+TEST_CASE("waits recorded by a watcher of an interpreter are no work of the host after an XSpace either", "[xspace]") {
+  pitot::test::TraceMaker maker;
+  maker.trace.window_end_ns = 1000;
+  const uint32_t thread = maker.Thread("main"),
+                 site = maker.Site(pitot::SiteKind::kScope, "waited for the interpreter's lock");
+  maker.trace.sites[site].file = maker.String("pitot/interpreter.h");
+  maker.trace.sites[site].function = maker.String("RecordLockHeld");
+  maker.Event(thread, maker.Site(pitot::SiteKind::kScope, "work"), 100, 200);
+  maker.Event(thread, site, 400, 300);
+  const Trace trace = maker.Finish();
+  const std::vector<std::string> table = read_test::Table(trace, TopBy::kScope);
+
+  CHECK(read_test::Table(Parse(Written(trace)).trace, TopBy::kScope) == table);
+}

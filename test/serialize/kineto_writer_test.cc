@@ -416,3 +416,20 @@ TEST_CASE("Kineto's JSON that cannot be written returns an error", "[kineto]") {
 
 }  // namespace
 }  // namespace pitot::test
+
+TEST_CASE("launches count as without work only where GPUs were recorded", "[kineto]") {
+  const auto launches = [](pitot::Depth depth) {
+    TraceMaker maker;
+    maker.trace.window_end_ns = 10'000;
+    maker.trace.depths = {{0, 10'000, depth}};
+    const uint32_t thread = maker.Thread("main");
+    maker.Call(thread, "cudaLaunchKernel", 100, 10, {kNone, kNone});
+    maker.Call(thread, "cudaLaunchKernel", 300, 10, {kNone, kNone});
+    KinetoReport report;
+    const Trace read = Reread(maker.Finish(), &report);
+    return report.launches_without_work;
+  };
+
+  CHECK(launches(pitot::Depth::kScopes) == 0);
+  CHECK(launches(pitot::Depth::kKernels) == 2);
+}
