@@ -230,7 +230,7 @@ std::string HowToRecord(const LoadReport& report, const std::string& what, const
   const auto& how = report.file.how;
   const auto found = std::find_if(how.begin(), how.end(), [&](const auto& one) { return one.first == what; });
   if (found != how.end()) return found->second + ".";
-  return report.file.tool == "Pitot" ? "what it was converted from has none."
+  return report.file.tool == "Pitot" ? "the file has none; look into the trace it was converted from."
                                      : report.file.tool + " does not record them.";
 }
 

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string_view>
@@ -19,11 +20,13 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/files.h"
+#include "pitot/read/trace.h"
 
 namespace pitot::cli {
 namespace {
 
 constexpr std::string_view kDatabase = "SQLite format 3";
+constexpr uint64_t kHeadBytes = 2 << 20;  // decide on the format
 
 // -1: the path names none.
 int DescriptorOf(const std::string& path) {
@@ -75,7 +78,8 @@ int KeepPiped(const std::string& path, std::string* file) {
   if (fstat(from, &facts) == 0 && S_ISREG(facts.st_mode)) return kDone;
   const int to = OpenUnnamed();
   std::vector<char> buffer(256 << 10);
-  bool is_kept = to >= 0, is_begin = true;
+  bool is_kept = to >= 0, is_begin = true, is_known = false;
+  uint64_t bytes = 0;
   while (is_kept) {
     const ssize_t got = read(from, buffer.data(), buffer.size());
     if (got == 0) break;
@@ -91,6 +95,11 @@ int KeepPiped(const std::string& path, std::string* file) {
     }
     is_begin = false;
     is_kept = WriteAll(to, buffer.data(), got);
+    bytes += static_cast<uint64_t>(got);
+    if (is_kept && !is_known && bytes >= kHeadBytes) {
+      is_known = LooksLikeTrace(absl::StrCat("/proc/self/fd/", to));
+      if (!is_known) break;  // the reader says what it is
+    }
   }
   if (!is_kept) {
     Complain(

@@ -92,7 +92,7 @@ void KeepNewestOfEachProcess(std::vector<Part>* parts) {
     if (!(*parts)[i].report.IsDump() || trace.pid == 0) continue;
     std::vector<size_t>& known = newest[{std::string(trace.AttributeOf("host")), trace.pid}];
     const auto same = std::find_if(known.begin(), known.end(),
-                                   [&](size_t one) { return model::AreOfOneStart((*parts)[one].trace, trace); });
+                                   [&](size_t one) { return model::MayBeOfOneProcess((*parts)[one].trace, trace); });
     if (same == known.end()) {
       known.push_back(i);
       continue;
@@ -110,10 +110,6 @@ void KeepNewestOfEachProcess(std::vector<Part>* parts) {
   *parts = std::move(kept);
 }
 
-bool EndsWith(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
 // Whether they are of one run of JAX's profiler. HOST.trace.json.gz and perfetto_trace.json.gz repeat HOST.xplane.pb
 // without its date.
 bool IsJaxTwin(const Part& part, const Part& whole) {
@@ -121,9 +117,9 @@ bool IsJaxTwin(const Part& part, const Part& whole) {
   if (part.report.file.format != "jax" || whole.report.file.format != "xspace") return false;
   if (fs::path(part.path).parent_path() != fs::path(whole.path).parent_path()) return false;
   std::string name = fs::path(part.path).filename();
-  if (EndsWith(name, kPacked)) name.resize(name.size() - kPacked.size());
+  if (name.ends_with(kPacked)) name.resize(name.size() - kPacked.size());
   if (name == "perfetto_trace.json") return true;
-  if (!EndsWith(name, kJson)) return false;
+  if (!name.ends_with(kJson)) return false;
   name.resize(name.size() - kJson.size());
   return fs::path(whole.path).filename() == name + std::string(kXSpace);
 }
@@ -160,7 +156,7 @@ int LoadBelow(const std::string& folder, Trace* trace, LoadReport* report) {
   size_t left = kMostFiles;
   std::vector<std::string> below;
   FindTraces(folder, kLevelsBelow, &left, &below);
-  const bool has_more = left == 0;  // files that were not looked at
+  const bool has_more = left == 0;  // unread files
   if (below.size() == 1 && !has_more) {
     Complain(absl::StrFormat("%s has no trace; using %s below it.", folder, below[0]));
     return LoadFolder(below[0], trace, report);

@@ -164,7 +164,7 @@ Status Choose(const Trace& trace, const analyze::BlameIndex& index, uint64_t id,
 
 // Says how the request was chosen if the file cannot say what fired: the dump behind it may be about another.
 void NoteChoice(const Trace& trace) {
-  if (!model::IsLacking(trace, "tokens") || !trace.tokens.empty()) return;  // or another of several files has some
+  if (!model::IsLacking(trace, "tokens") || !trace.tokens.empty()) return;  // of several files, one has some
   const std::string lacks = model::IsLacking(trace, "triggers") ? "triggers or tokens" : "tokens";
   Complain("the file has no " + lacks + ": asked of the slowest request" +
            (trace.firings.empty() ? "" : " a trigger fired for"));

@@ -61,7 +61,7 @@ constexpr auto kNoClass = static_cast<HostClass>(kHostClasses);
 
 HostClass ClassOf(const Trace& trace, const SiteRow& site) {
   const std::string_view name = trace.strings[site.name];
-  if (!IsScope(site.kind) || site.kind == SiteKind::kWait || IsStepSite(trace, site)) return kNoClass;
+  if (!IsScope(site.kind) || site.kind == SiteKind::kWait) return kNoClass;
   if (IsLoader(name)) return HostClass::kLoader;
   if (site.kind == SiteKind::kOperator) return HostClass::kOperator;
   return IsPythonFunction(trace, site) ? kNoClass : HostClass::kScope;
@@ -69,7 +69,9 @@ HostClass ClassOf(const Trace& trace, const SiteRow& site) {
 std::vector<HostClass> ClassesOfSites(const Trace& trace) {
   std::vector<HostClass> classes;
   classes.reserve(trace.sites.size());
-  for (const SiteRow& site : trace.sites) classes.push_back(ClassOf(trace, site));
+  const Steps steps(trace);
+  for (uint32_t site = 0; site < trace.sites.size(); ++site)
+    classes.push_back(steps.IsSite(site) ? kNoClass : ClassOf(trace, trace.sites[site]));
   return classes;
 }
 
@@ -151,15 +153,15 @@ bool IsLoader(std::string_view scope) {
          scope == "[DALI][C API] daliOutputCopy";
 }
 bool IsProfilerStep(std::string_view scope) { return Begins(scope, "ProfilerStep"); }
-bool IsStepSite(const Trace& trace, const SiteRow& site) {
-  if (IsProfilerStep(trace.strings[site.name])) return true;
-  if (!IsScope(site.kind) || site.arg_names.empty()) return false;
+Steps::Steps(const Trace& trace) : trace_(trace) {
   const std::string_view argument = trace.AttributeOf(kStepArgumentKey);
-  return !argument.empty() && std::any_of(site.arg_names.begin(), site.arg_names.end(),
-                                          [&](StringId name) { return trace.strings[name] == argument; });
+  const auto is_argument = [&](StringId name) { return !argument.empty() && trace.strings[name] == argument; };
+  for (const SiteRow& site : trace.sites)
+    is_step_.push_back(IsProfilerStep(trace.strings[site.name]) ||
+                       (IsScope(site.kind) && std::any_of(site.arg_names.begin(), site.arg_names.end(), is_argument)));
 }
-bool IsStep(const Trace& trace, uint32_t event) {
-  return IsStepSite(trace, trace.sites[trace.events.site[event]]) || IsProfilerStep(trace.EventName(event));
+bool Steps::Is(uint32_t event) const {
+  return is_step_[trace_.events.site[event]] || IsProfilerStep(trace_.EventName(event));
 }
 
 GpuClass GpuClassOf(const Trace& trace, uint32_t row) {

@@ -16,6 +16,7 @@
 #include "base/mix.h"
 #include "model/lacking.h"
 #include "model/one_start.h"
+#include "pitot/model/classes.h"
 #include "read/join_devices.h"
 #include "read/join_windows.h"
 
@@ -281,7 +282,9 @@ class Joiner {
     AddLosses(from, map);
     for (model::Attribute row : from.attributes) {
       if (from.strings[row.key] == model::kNotRecorded) continue;
-      joined_.attributes.push_back({part == 0 ? text(row.key) : Named(part, row.key), text(row.value)});
+      const bool is_of_all = part == 0 || (from.strings[row.key] == model::kStepArgumentKey &&
+                                           joined_.AttributeOf(model::kStepArgumentKey).empty());
+      joined_.attributes.push_back({is_of_all ? text(row.key) : Named(part, row.key), text(row.value)});
     }
     if (part != 0) return;
     for (model::NormRow row : from.norms) {

@@ -20,10 +20,6 @@ using model::Trace;
 
 bool HasWork(const Trace& trace) { return !trace.requests.empty() || !trace.batches.empty(); }
 
-bool DoOverlap(const Trace& a, const Trace& b) {
-  return a.window_begin_ns <= b.window_end_ns && b.window_begin_ns <= a.window_end_ns;
-}
-
 // `told` one after another, without gaps in the time of the trace. `otherwise`: the depth if nothing is told.
 std::vector<DepthRow> WithoutGaps(const Trace& trace, const std::vector<DepthRow>& told, Depth otherwise) {
   int64_t told_ns = trace.window_begin_ns;
@@ -109,7 +105,7 @@ std::vector<std::string> PartsApart(const std::vector<TracePart>& parts) {
   std::vector<std::string> names;
   for (const TracePart& part : parts) {
     const bool is_apart = std::none_of(parts.begin(), parts.end(), [&](const TracePart& other) {
-      return &other != &part && DoOverlap(other.trace, part.trace);
+      return &other != &part && model::DoOverlap(other.trace, part.trace);
     });
     if (is_apart && parts.size() > 1) names.push_back(part.name);
   }
@@ -120,7 +116,7 @@ Status CheckProcesses(const std::vector<TracePart>& parts) {
   for (size_t i = 0; i < parts.size(); ++i) {
     for (size_t k = i + 1; k < parts.size(); ++k) {
       const Trace &a = parts[i].trace, &b = parts[k].trace;
-      if (a.pid != 0 && a.pid == b.pid && model::AreOfOneStart(a, b) && DoOverlap(a, b))
+      if (model::DoOverlap(a, b) && model::MayBeOfOneProcess(a, b))
         return base::Error(StatusCode::kInvalidArgument, "%s and %s are of one process, and their windows overlap",
                            parts[i].name.c_str(), parts[k].name.c_str());
     }

@@ -618,8 +618,9 @@ void KinetoBuilder::AddGpuLosses() {
     const model::Interval place = PlaceOf(record, order);
     AddGpuLoss({record.stream, Intern(reason), place.begin_ns, place.end_ns, 1, trace_.streams[record.stream].device});
   }
-  const bool records_none = has_depths_ && std::none_of(trace_.depths.begin(), trace_.depths.end(),
-                                                        [](const auto& row) { return row.depth >= Depth::kGraphs; });
+  const bool records_none = has_depths_ && trace_.gpu.size() == 0 &&
+                            std::none_of(trace_.depths.begin(), trace_.depths.end(),
+                                         [](const auto& row) { return row.depth >= Depth::kGraphs; });
   const MissingWork missing = records_none ? MissingWork() : FindMissingWork(&trace_, had_work);
   report_.launches_without_work = missing.launches;
   for (const model::GpuLossRow& loss : missing.losses) trace_.gpu_losses.push_back(loss);

@@ -163,8 +163,7 @@ Status ParseTrace(const void* data, uint64_t size, model::Trace* trace, TraceRep
 bool LooksLikeTrace(const std::string& path) noexcept try {
   read::Head head;
   if (!read::ReadHead({path, nullptr, 0}, &head).ok()) return false;
-  const auto format = read::FormatOf(head);
-  return format != std::end(read::kFormats) && *format != &read::kDumpFormat;
+  return read::FormatOf(head) != std::end(read::kFormats);
 } catch (...) {
   return false;
 }

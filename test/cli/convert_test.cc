@@ -169,6 +169,8 @@ TEST_CASE("no command writes over a trace of the folder that it reads", "[cli]")
     CHECK(result.err.find("in/b.json is an input. Choose another place with -o") != std::string::npos);
     CHECK((ReadFile(folder / "in/b.json") == trace));
   }
+  folder.Write("in/c.json", R"([{"ph":"X","name":"c","pid":9,"tid":1,"ts":5,"dur":2}])");
+  CHECK(folder.Run("report in/a.json in/c.json -o in/c.json").exit_code == 2);
   CHECK(folder.Run("convert in -o in/new").exit_code == 0);
 }
 

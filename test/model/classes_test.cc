@@ -220,7 +220,8 @@ TEST_CASE("host classes contain threads' work, but neither steps nor Python's fr
 
   const IntervalSets sets(trace);
 
-  for (uint32_t event = 0; event < sites.size(); ++event) CHECK(IsStep(trace, event) == (event == 0 || event == 6));
+  const pitot::model::Steps steps(trace);
+  for (uint32_t event = 0; event < sites.size(); ++event) CHECK(steps.Is(event) == (event == 0 || event == 6));
   CHECK(sets.Host(HostClass::kLoader) == Intervals{{200, 250}});
   CHECK(sets.Host(HostClass::kOperator) == Intervals{{300, 350}});
   CHECK(sets.Host(HostClass::kScope) == Intervals{{400, 450}});

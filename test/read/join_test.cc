@@ -434,6 +434,23 @@ TEST_CASE("joining tells no depth that no part tells", "[join]") {
   CHECK(Joined({{"a", calls}, {"b", OneRequest(5'000, kDateNs)}}).depths.empty());
 }
 
+TEST_CASE("steps of any part are steps of the joined trace", "[join]") {
+  Trace steps = OneRequest(5'000, kDateNs);
+  steps.attributes.push_back({steps.strings.Add("step_argument"), steps.strings.Add("step_num")});
+
+  CHECK(Joined({{"a", OneRequest(5'000, kDateNs)}, {"b", steps}}).AttributeOf("step_argument") == "step_num");
+}
+
+TEST_CASE("processes with one number in two containers are two", "[join]") {
+  Trace a = OneRequest(5'000, kDateNs, 7), b = OneRequest(5'000, kDateNs, 8);
+  for (Trace* const one : {&a, &b}) {
+    one->pid = 1;
+    one->clock.boottime_ns = one->clock.monotonic_ns;
+  }
+
+  CHECK(Joined({{"a", a}, {"b", b}}).requests.size() == 2);
+}
+
 TEST_CASE("parts whose window overlaps no other's are named", "[join]") {
   const Trace a = OneRequest(5'000, kDateNs), b = OneRequest(5'500, kDateNs), c = OneRequest(9'000, kDateNs);
   JoinReport report;

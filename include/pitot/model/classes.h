@@ -50,8 +50,17 @@ PITOT_EXPORT bool IsProfilerStep(std::string_view scope);  // "ProfilerStep#7": 
 // A step of PyTorch's profiler, or a scope with the argument named by the trace's attribute step_argument. Readers of
 // JAX's and TensorFlow's profiles set that.
 inline constexpr std::string_view kStepArgumentKey = "step_argument";
-PITOT_EXPORT bool IsStepSite(const Trace& trace, const SiteRow& site);
-PITOT_EXPORT bool IsStep(const Trace& trace, uint32_t event);
+class PITOT_EXPORT Steps {
+ public:
+  // O(sites). Keeps a reference to the trace.
+  explicit Steps(const Trace& trace);
+  bool IsSite(uint32_t site) const { return is_step_[site]; }
+  bool Is(uint32_t event) const;
+
+ private:
+  const Trace& trace_;
+  std::vector<bool> is_step_;  // by site
+};
 // Kernels and graphs are compute or communication. Not defined for spans.
 PITOT_EXPORT GpuClass GpuClassOf(const Trace& trace, uint32_t gpu_row);
 

@@ -43,8 +43,8 @@ struct TraceReport {
 PITOT_EXPORT Status ReadTrace(const std::string& path, model::Trace* trace, TraceReport* report) noexcept;
 PITOT_EXPORT Status ParseTrace(const void* data, uint64_t size, model::Trace* trace, TraceReport* report) noexcept;
 
-// Whether the beginning of the file is that of a trace by another tool, for a choice among many files. ReadTrace may
-// still refuse it. Threads: any. Cost: that of the first 2 MiB of the content.
+// Whether the beginning of the file, the first 2 MiB of its content, is that of a known format: for a choice among many
+// files. ReadTrace may still refuse it. Threads: any. Cost: that of these bytes.
 PITOT_EXPORT bool LooksLikeTrace(const std::string& path) noexcept;
 
 // The formats, for people: "Pitot's dumps, JSON of PyTorch's profiler and Chrome JSON". Threads: any. Throws bad_alloc.

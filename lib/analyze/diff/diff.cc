@@ -70,7 +70,7 @@ struct Side {
 };
 
 bool HasFallen(const DiffGate& latency) {
-  return latency.outcome == DiffOutcome::kPass && latency.ratio < 1 && latency.after < latency.before;
+  return latency.is_known && latency.high < 1 && latency.after < latency.before;
 }
 
 class Comparison {

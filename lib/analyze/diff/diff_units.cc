@@ -20,8 +20,9 @@ constexpr uint64_t kMostWalked = 2048;
 
 std::vector<model::Interval> StepsOf(const Trace& trace) {
   std::vector<model::Interval> steps;
+  const model::Steps are_steps(trace);
   for (uint32_t event = 0; event < trace.events.size(); ++event) {
-    if (trace.events.duration_ns[event] > 0 && model::IsStep(trace, event))
+    if (trace.events.duration_ns[event] > 0 && are_steps.Is(event))
       steps.push_back({trace.events.begin_ns[event], trace.EventEnd(event)});
   }
   std::sort(steps.begin(), steps.end(), [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
@@ -125,6 +126,7 @@ Ledger GpuLedger(const Trace& trace, const DiffUnits& units) {
 
 Ledger HostLedger(const Trace& trace, const DiffUnits& units) {
   Ledger ledger(units);
+  const model::Steps steps(trace);
   std::unordered_map<std::string_view, uint32_t> names;
   const auto entry_of = [&](uint32_t event) {
     const auto [found, is_new] = names.try_emplace(trace.EventName(event), kNone);
@@ -134,7 +136,7 @@ Ledger HostLedger(const Trace& trace, const DiffUnits& units) {
   for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
     for (const model::Segment& segment : model::FlattenThread(trace, thread)) {
       const uint32_t event = segment.event;
-      if (model::IsStep(trace, event)) continue;
+      if (steps.Is(event)) continue;
       units.ForEach(trace.events.request[event], trace.events.batch[event], segment.begin_ns,
                     [&](uint32_t unit, uint32_t parts) {
                       ledger.Add(entry_of(event), unit, segment.end_ns - segment.begin_ns, parts,

@@ -13,10 +13,10 @@ using model::kNone;
 Units::Units(const model::Trace& trace)
     : batches_(static_cast<uint32_t>(trace.batches.size())), requests_(static_cast<uint32_t>(trace.requests.size())) {
   if (batches_ + requests_ != 0) return;
-  std::vector<bool> is_step;
-  for (const model::SiteRow& site : trace.sites) is_step.push_back(model::IsStepSite(trace, site));
+  const model::Steps steps(trace);
   for (uint32_t event = 0; event < trace.events.size(); ++event) {
-    if (is_step[trace.events.site[event]]) steps_.emplace_back(trace.events.begin_ns[event], trace.EventEnd(event));
+    if (steps.IsSite(trace.events.site[event]))
+      steps_.emplace_back(trace.events.begin_ns[event], trace.EventEnd(event));
   }
   std::sort(steps_.begin(), steps_.end());
 }

@@ -25,10 +25,9 @@ inline std::optional<int64_t> WarmUpEnd(Analysis& analysis, size_t units) {
     if (request.end_known) ends.push_back(request.begin_ns + request.duration_ns);
   }
   if (ends.empty()) {
-    std::vector<bool> is_step;
-    for (const model::SiteRow& site : trace.sites) is_step.push_back(model::IsStepSite(trace, site));
+    const model::Steps steps(trace);
     for (const uint32_t event : EachOf(analysis, trace.events.size())) {
-      if (is_step[trace.events.site[event]] && trace.events.duration_ns[event] != model::kOpen)
+      if (steps.IsSite(trace.events.site[event]) && trace.events.duration_ns[event] != model::kOpen)
         ends.push_back(trace.EventEnd(event));
     }
   }
