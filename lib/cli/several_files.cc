@@ -124,8 +124,8 @@ bool IsJaxTwin(const Part& part, const Part& whole) {
   return fs::path(whole.path).filename() == name + std::string(kXSpace);
 }
 
-// Files of one recording count once, such as a trace and its conversion: of such twins the dump stays, or the one that
-// Pitot did not write, or the one with most in it.
+// Files of one recording count once, such as a trace and its conversion: of such twins the dump stays, or another
+// tool's file, or the fullest.
 void LeaveOutTwins(std::vector<Part>* parts) {
   const auto rank = [](const Part& part) {
     const TraceReport& file = part.report.file;
@@ -150,7 +150,7 @@ void LeaveOutTwins(std::vector<Part>* parts) {
   *parts = std::move(kept);
 }
 
-// For a folder without a trace: reads that of the folder below it which has some, or says which have.
+// For a folder without a trace: reads the only one below it, or names the folders with some.
 int LoadBelow(const std::string& folder, Trace* trace, LoadReport* report) {
   constexpr size_t kMostFiles = 256, kMostNamed = 5;
   size_t left = kMostFiles;

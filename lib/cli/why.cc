@@ -162,7 +162,7 @@ Status Choose(const Trace& trace, const analyze::BlameIndex& index, uint64_t id,
   return asked->request != kNone ? Status() : Status(StatusCode::kNotFound, "no request began and ended in it");
 }
 
-// Says how the request was chosen if the file cannot say what fired: the dump behind it may be about another.
+// Names the choice of the request if the file does not know the firings: the dump behind it may be about another.
 void NoteChoice(const Trace& trace) {
   if (!model::IsLacking(trace, "tokens") || !trace.tokens.empty()) return;  // of several files, one has some
   const std::string lacks = model::IsLacking(trace, "triggers") ? "triggers or tokens" : "tokens";
