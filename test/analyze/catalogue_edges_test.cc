@@ -678,9 +678,10 @@ TEST_CASE("a11 finds a queue that is empty for more than half of the time", "[a1
 
   const std::optional<analyze::FindingRow> finding = Found(made.Run("a11"), "a11.queue_empty");
 
-  CheckFinding(finding, Severity::kInfo, 0.8, 240, 0);
+  CheckFinding(finding, Severity::kInfo, 0.8, 210, 0);
   CHECK(finding->value == Approx(240.0 / 320));
   CheckEdge(made, "a11.queue_empty", "empty_share", Edge::kAbove);
+  CheckEdge(made, "a11.queue_empty", "least_idle_share", Edge::kAbove, 210.0 / 320);
 }
 
 namespace {

@@ -39,6 +39,7 @@ constexpr Threshold kThresholds[] = {
     {"full_length", 1000, "1", "HTA, as seen"},
     {"full_share", 0.01, "1", "pitot"},
     {"empty_share", 0.5, "1", "pitot"},
+    {"least_idle_share", 0.1, "1", "pitot"},
 };
 
 struct Change {
@@ -114,6 +115,7 @@ class LaunchQueue final : public Analyzer {
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
     const Intervals open = OpenRequests(trace);
+    busy_.clear();
     for (const auto& [stream, changes] : Changes(analysis)) {
       const Queue queue = Follow(changes, analysis.threshold("full_length").value);
       const std::string subject = StreamName(trace, stream);
@@ -134,19 +136,29 @@ class LaunchQueue final : public Analyzer {
       Add(analysis, "empty", subject, empty_ns);
       if (HasRequests(trace)) Add(analysis, "empty_no_request", subject, TotalNs(empty) - empty_ns);
       Add(analysis, "full", subject, queue.full_ns);
-      Judge(analysis, subject, queue, empty_ns, of_requests(recorded(queue.extent)));
+      const int64_t idle_ns = of_requests(Difference(empty, Busy(trace, trace.streams[stream].device)));
+      Judge(analysis, subject, queue, {empty_ns, idle_ns, of_requests(recorded(queue.extent))});
       if (analysis.IsOver()) break;
     }
     return Status();
   }
 
  private:
-  // `empty_ns` of `time_ns` in which there was work to do.
-  static void Judge(Analysis& analysis, const std::string& subject, const Queue& queue, int64_t empty_ns,
-                    int64_t time_ns) {
+  // Time in which there was work to do; of it, that with an empty queue; and of this, that of an idle GPU.
+  struct Times {
+    int64_t empty_ns, idle_ns, all_ns;
+  };
+
+  const Intervals& Busy(const Trace& trace, uint32_t device) {
+    const auto [found, is_new] = busy_.try_emplace(device);
+    if (is_new) found->second = DeviceBusy(trace, device);
+    return found->second;
+  }
+
+  static void Judge(Analysis& analysis, const std::string& subject, const Queue& queue, const Times& times) {
     const Threshold full = analysis.threshold("full_share"), empty = analysis.threshold("empty_share");
     const double full_share = Share(queue.full_ns, TotalNs(queue.extent));
-    const double empty_share = Share(empty_ns, time_ns);
+    const double empty_share = Share(times.empty_ns, times.all_ns), idle_share = Share(times.idle_ns, times.all_ns);
     if (full_share > full.value) {
       Evidence since;
       since.begin_ns = queue.full_at_ns;
@@ -161,18 +173,21 @@ class LaunchQueue final : public Analyzer {
                        .recommendation = "The GPU is the bottleneck: make its work shorter, not the launches."},
                       since);
     }
-    if (empty_share <= empty.value) return;
+    if (empty_share <= empty.value || idle_share <= analysis.threshold("least_idle_share").value) return;
     const bool has_requests = HasRequests(analysis.trace());
     const std::string summary = "nothing waited to run for " + Percent(empty_share) + " of the time" +
-                                (has_requests ? " with open requests" : "") + ": the host was behind";
+                                (has_requests ? " with open requests" : "") + ", and its GPU did nothing for " +
+                                Percent(idle_share) + ": the host was behind";
     Conclude(analysis,
              Judged("a11.queue_empty", subject.c_str(),
                     has_requests ? "time empty / time with open requests" : "time empty / time", empty_share, empty),
              {.confidence = 0.8,
-              .cost_ns = empty_ns,
+              .cost_ns = times.idle_ns,
               .summary = summary,
               .recommendation = "The host is the bottleneck: see a04 for its work meanwhile."});
   }
+
+  std::map<uint32_t, Intervals> busy_;  // by device
 };
 
 }  // namespace

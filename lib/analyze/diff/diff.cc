@@ -11,6 +11,7 @@
 #include "analyze/facts/statistics.h"
 #include "base/columns.h"
 #include "base/message.h"
+#include "model/recorded.h"
 #include "model/same_recording.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -146,10 +147,11 @@ class Comparison {
     }
     // Compare only what both traces recorded.
     const size_t times = diff_.gates.size();
-    if (has_times && before_.trace.gpu.size() != 0 && after_.trace.gpu.size() != 0)
+    const bool has_gpu = model::HasGpuWork(before_.trace) && model::HasGpuWork(after_.trace);
+    if (has_times && has_gpu)
       diff_.gates.push_back(TimeGate("gpu time", Pick(GpuTimesOf(before_.trace, before_.units), all.before),
                                      Pick(GpuTimesOf(after_.trace, after_.units), all.after), options_.regression));
-    if (before_.trace.calls.size() != 0 && after_.trace.calls.size() != 0) {
+    if (has_gpu && before_.trace.calls.size() != 0 && after_.trace.calls.size() != 0) {
       const Counts counts1 = CountsOf(before_.trace, before_.units), counts2 = CountsOf(after_.trace, after_.units);
       // Counts predict time. Where time fell, a few more are no harm.
       const double growth = has_times && HasFallen(diff_.gates[0])
@@ -163,6 +165,9 @@ class Comparison {
       add("bytes copied", "bytes", counts1.bytes_copied, counts2.bytes_copied);
       add("waits for GPUs", "1", counts1.waits, counts2.waits);
       add("allocations", "1", counts1.allocations, counts2.allocations);
+    }
+    if (has_times && (all.before.empty() || all.after.empty())) {
+      for (DiffGate& gate : diff_.gates) gate.why = "no route and size is in both traces";
     }
     if (!before_.HasLosses() && !after_.HasLosses()) return;
     for (size_t i = times; i < diff_.gates.size(); ++i) {
@@ -199,8 +204,10 @@ class Comparison {
       note(base::Format("sizes differ from before (p %.2g), within their buckets", diff_.sizes_p));
     if (before_.HasLosses() || after_.HasLosses())
       note("records were lost: counts and GPU times are too small, perhaps more on one side");
-    if ((before_.trace.gpu.size() == 0) != (after_.trace.gpu.size() == 0))
-      note("only one of the traces has GPU work: it is not compared");
+    const bool has_gpu = model::HasGpuWork(before_.trace), has_gpu_after = model::HasGpuWork(after_.trace);
+    if (has_gpu != has_gpu_after) note("only one of the traces has GPU work: it is not compared");
+    if (!has_gpu && !has_gpu_after && before_.trace.calls.size() + after_.trace.calls.size() != 0)
+      note("GPU work was not recorded: GPU times, launches and copies are not compared");
     if (before_.DeepestDepth() != after_.DeepestDepth())
       note("the traces were recorded at different depths: events recorded in only one look new");
   }
