@@ -20,6 +20,7 @@
 #include "cli/request_id.h"
 #include "model/host_language.h"
 #include "model/lacking.h"
+#include "model/losses.h"
 #include "model/moment.h"
 #include "model/recorded.h"
 #include "model/request_text.h"
@@ -158,7 +159,9 @@ void AddThreads(const Trace& trace, Lines* lines) {
 void AddLosses(const Trace& trace, Lines* lines) {
   lines->Blank();
   if (trace.losses.empty() && trace.gpu_losses.empty())
-    return lines->Add(0, model::AreLossesUnknown(trace) ? model::kLossesUnknown : "nothing was lost");
+    return lines->AddWrapped(
+        0, "",
+        model::AreLossesUnknown(trace) ? model::kLossesUnknown : "nothing was lost" + model::LostSamplesText(trace));
   lines->Add(0, PadRight("lost on thread", 36) + PadRight("why", 24) + PadLeft("from", 13) + PadLeft("to", 13) +
                     PadLeft("events", 14));
   for (const model::LossRow& loss : trace.losses) {

@@ -19,6 +19,7 @@
 #include "base/quantile.h"
 #include "model/flatten.h"
 #include "model/lacking.h"
+#include "model/losses.h"
 #include "model/missing_call.h"
 #include "model/moment.h"
 #include "model/recorded.h"
@@ -1109,7 +1110,9 @@ class Writer {
   std::string LostText() const {
     if (model::AreLossesUnknown(trace_)) return model::kLossesUnknown;
     if (trace_.losses.empty())
-      return trace_.gpu_losses.empty() ? "nothing was lost" : "nothing was lost, except the records listed under GPU";
+      return (trace_.gpu_losses.empty() ? "nothing was lost"
+                                        : "nothing was lost, except the records listed under GPU") +
+             model::LostSamplesText(trace_);
     uint64_t events = 0, requests = 0;
     bool is_number_unknown = false;
     for (const model::LossRow& loss : trace_.losses) {

@@ -683,6 +683,8 @@ TEST_CASE("a report without losses mentions it", "[report]") {
   trace.losses.clear();
 
   CHECK(Has(Report(trace), "nothing was lost"));
+  trace.attributes.push_back({trace.strings.Add("counters.0.lost_samples"), trace.strings.Add("37")});
+  CHECK(Has(Report(trace), "nothing was lost; of GPU counters, 37 samples since the recorder's start"));
 }
 
 TEST_CASE("typical times fall back to the route and then to none", "[report]") {
