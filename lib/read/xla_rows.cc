@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "pitot/model/classes.h"
 #include "read/xla_details.h"
 
 namespace pitot::read {
