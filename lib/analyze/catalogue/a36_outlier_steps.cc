@@ -110,9 +110,9 @@ class OutlierSteps final : public Analyzer {
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
     std::map<std::string, std::vector<Step>> groups;
-    const model::Steps steps(trace);
+    const model::Steps are_steps(trace);
     for (const uint32_t event : EachOf(analysis, trace.events.size())) {
-      if (trace.events.duration_ns[event] > 0 && steps.Is(event))
+      if (trace.events.duration_ns[event] > 0 && are_steps.Is(event))
         groups[StepName(trace.EventName(event))].push_back({{trace.events.begin_ns[event], trace.EventEnd(event)},
                                                             static_cast<double>(trace.events.duration_ns[event]),
                                                             model::kNone});
