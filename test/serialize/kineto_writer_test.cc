@@ -415,7 +415,6 @@ TEST_CASE("Kineto's JSON that cannot be written returns an error", "[kineto]") {
 }
 
 }  // namespace
-}  // namespace pitot::test
 
 TEST_CASE("launches count as without work only where GPUs were recorded", "[kineto]") {
   const auto launches = [](pitot::Depth depth) {
@@ -433,3 +432,5 @@ TEST_CASE("launches count as without work only where GPUs were recorded", "[kine
   CHECK(launches(pitot::Depth::kScopes) == 0);
   CHECK(launches(pitot::Depth::kKernels) == 2);
 }
+
+}  // namespace pitot::test
