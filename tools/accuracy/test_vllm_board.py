@@ -131,10 +131,10 @@ class Plugin(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.out, self.pitot = Path(folder.name), mock.MagicMock()
         self.pitot.traced = lambda name: lambda function: function
-        numbers = iter(range(1, 100))
-        self.pitot.Request.side_effect = lambda route: mock.MagicMock(id=next(numbers))
+        numbers, self.requests = iter(range(1, 100)), []
         self.steps = []
-        self.pitot.Batch.side_effect = lambda *_: self.steps.append(mock.MagicMock()) or self.steps[-1]
+        self.pitot.Request.side_effect = lambda route: self.request(next(numbers))
+        self.pitot.Batch.begin_step.side_effect = lambda *given: self.steps.append(mock.MagicMock(given=given)) or self.steps[-1]
         before = {name: module for name, module in sys.modules.items() if name.split('.')[0] in ('vllm', 'pitot_vllm', 'fake_vllm', 'driver')}
         for patch in (mock.patch.dict(sys.modules, {'pitot': self.pitot}), mock.patch.dict('os.environ', {'PITOT_VLLM_OUT': str(self.out)}),
                       mock.patch.object(sys, 'path', [str(PLUGIN), *sys.path])):
@@ -148,26 +148,50 @@ class Plugin(unittest.TestCase):
         self.driver = importlib.import_module('driver')
         self.engine = importlib.import_module('fake_vllm').Engine()
 
+    def request(self, number):
+        """Its token is its number."""
+        self.requests.append(mock.MagicMock(id=number, **{'enqueue.return_value': number}))
+        return self.requests[-1]
+
     def run_steps(self, count):
         return [output for _ in range(count) for output in self.engine.step()]
 
-    def test_each_step_joins_all_members_with_their_tokens(self):
+    def test_one_call_begins_a_step_with_its_members_and_their_tokens_and_one_ends_it(self):
         self.engine.add('a', [1] * 100, 3)
+        self.engine.add('b', [1] * 60, 1)
         self.engine.chunk(60)
         outputs = self.run_steps(8)
-        works = [step.join_many.call_args.args[1] for step in self.steps]
-        self.assertEqual(works, [[60], [40], [1], [1]])
-        self.assertEqual([name for name, _, _ in outputs], ['a', 'a', 'a'])
-        for step in self.steps:
-            step.close.assert_called_once_with(self.pitot.BatchClose.STEP)
-            step.finish.assert_called_once_with()
+        self.assertEqual([step.given for step in self.steps],
+                         [('vllm step', [1, 2], [60, 60]), ('vllm step', [1], [40]), ('vllm step', [1], [1]), ('vllm step', [1], [1])])
+        self.assertEqual([step.method_calls for step in self.steps],
+                         [[mock.call.end_step([2], [1])], *[[mock.call.end_step([1], [1])]] * 3])
+        self.assertEqual([name for name, _, _ in outputs], ['b', 'a', 'a', 'a'])
 
-    def test_ids_of_both_are_written_and_requests_end_with_their_outcome(self):
-        self.engine.add('a', [1], 1)
+    def test_requests_have_their_stages_and_end_with_their_outcome(self):
+        self.engine.add('a', [1], 2)
         self.engine.add('b', [1], 100)
-        self.run_steps(4)
+        self.run_steps(6)
         self.engine.core.scheduler.finish_requests(['b'], None)
         self.assertEqual((self.out / 'ids.txt').read_text(encoding='utf-8'), f'a {1:016x}\nb {2:016x}\n')
+        for one, outcome in zip(self.requests, (self.pitot.Outcome.OK, self.pitot.Outcome.CANCELLED)):
+            self.assertEqual([call.args[0] for call in one.stage.mock_calls], ['waiting', 'prefill', 'decode'])
+            one.finish.assert_called_once_with(outcome)
+
+    def test_a_request_that_the_plug_in_did_not_see_is_no_member_and_breaks_nothing(self):
+        self.engine.add('a', [1], 3)
+        scheduler = self.engine.core.scheduler
+        scheduler.requests['stranger'] = self.engine.make('stranger', [1], 2)
+        outputs = self.run_steps(6)
+        self.assertEqual([step.given[1:] for step in self.steps], [([1], [1])] * 3)
+        self.assertEqual([name for name, _, _ in outputs].count('stranger'), 2)
+
+    def test_without_a_recorder_the_methods_are_wrapped_anyway(self):
+        self.engine.plugin.recorder = None
+        with mock.patch.dict('os.environ', {'PITOT_VLLM_PARTS': 'none'}):
+            self.engine.plugin.start()
+        self.engine.add('a', [1], 1)
+        self.run_steps(3)
+        self.assertEqual((len(self.steps), self.engine.plugin.recorder), (1, None))
 
     def test_incidents_are_kept_as_they_were_when_judged(self):
         plugin, folder = self.engine.plugin, self.out / 'incidents' / '0001'

@@ -133,8 +133,11 @@ class Engine:
 
     def add(self, name: str, prompt: List[int], tokens: int, **more: Any) -> None:
         self.slow[name] = 'prompt_logprobs' in more
-        self.core.add_request(Object(request_id=name, num_prompt_tokens=len(prompt), to_read=len(prompt), tokens=tokens, ahead=0, left=tokens,
-                                     is_new=True))
+        self.core.add_request(self.make(name, prompt, tokens))
+
+    @staticmethod
+    def make(name: str, prompt: List[int], tokens: int) -> Object:
+        return Object(request_id=name, num_prompt_tokens=len(prompt), to_read=len(prompt), tokens=tokens, ahead=0, left=tokens, is_new=True)
 
     def step(self) -> List[Tuple[str, int, bool]]:
         outputs = [(one.request_id, len(one.new_token_ids), one.finish_reason is not None) for one in self.core.step()]

@@ -3,7 +3,8 @@
 
 Does nothing without PITOT_VLLM_OUT, a folder. There, `ids.txt` has a line for each request, vLLM's id and Pitot's, and `kept` has the
 files of each incident, as they were when it was judged (later the recorder folds equal ones). PITOT_VLLM_GAP_MS is the limit for the
-time between two tokens.
+time between two tokens. PITOT_VLLM_PARTS names what is recorded beside requests, of gpu, host, why and kernels (default: all but
+kernels); "none": no recorder runs, and the methods are wrapped anyway.
 """
 
 import functools
@@ -38,32 +39,21 @@ def keep(incident: Any) -> None:
 def start() -> None:
     """Starts the recorder of this process, before its first use of CUDA."""
     global recorder
-    if recorder is not None:
+    out, parts = os.environ.get('PITOT_VLLM_OUT'), os.environ.get('PITOT_VLLM_PARTS', 'gpu,host,why').split(',')
+    if recorder is not None or not out or 'none' in parts:
         return
-    out = Path(os.environ['PITOT_VLLM_OUT'])
-    recorder = pitot.start(out / 'incidents', process_name='vllm', gpu=True, max_incidents_per_cause_and_hour=1000,
+    recorder = pitot.start(Path(out) / 'incidents', process_name='vllm', gpu='gpu' in parts, max_incidents_per_cause_and_hour=1000,
                            log=lambda level, text: print('pitot:', text, file=sys.stderr, flush=True))
-    said = {'start': recorder.status, 'host': recorder.add_host(), 'why': recorder.add_why(),
-            'tokens': recorder.add_tokens_trigger(gap_above_ms=float(os.environ.get('PITOT_VLLM_GAP_MS', '10')))}
+    said = {'start': recorder.status, 'tokens': recorder.add_tokens_trigger(gap_above_ms=float(os.environ.get('PITOT_VLLM_GAP_MS', '10')))}
+    if 'host' in parts:
+        said['host'] = recorder.add_host()
+    if 'why' in parts:
+        said['why'] = recorder.add_why()
+    if 'kernels' in parts:
+        said['cupti'], said['kernels'] = recorder.add_cupti(), recorder.set_depth(pitot.Depth.KERNELS)
     recorder.on_verdict(keep)
     for name, status in said.items():
         print('pitot_vllm:', name, 'ok' if status else tuple(status), file=sys.stderr, flush=True)
-
-
-class Served:
-    """A request in the engine."""
-
-    def __init__(self, request: Any) -> None:
-        self.request = pitot.Request(ROUTE)
-        self.request.set_size('prompt tokens', request.num_prompt_tokens)
-        self.request.stage('waiting')
-        self.token, self.has_output = self.request.enqueue('waiting'), False
-
-    def emit(self, count: int) -> None:
-        if not self.has_output:
-            self.has_output = True
-            self.request.stage('decode')
-        self.request.emit(count)
 
 
 def wrap(owner: Any, name: str) -> Callable[[Any], None]:
@@ -85,10 +75,18 @@ def register() -> None:
     from vllm.v1.executor.uniproc_executor import AsyncOutputFuture, UniProcExecutor
 
     outcomes = {FinishReason.ABORT: pitot.Outcome.CANCELLED, FinishReason.ERROR: pitot.Outcome.FAILED}
-    served: Dict[str, Served] = {}
-    batches: Dict[int, pitot.Batch] = {}  # by the scheduler's output; two at once, because vLLM schedules ahead
+    requests: Dict[str, pitot.Request] = {}
+    tokens: Dict[str, pitot.Token] = {}  # of the same requests
+    silent: Dict[str, pitot.Request] = {}  # those without output so far
+    steps: Dict[int, pitot.Batch] = {}  # by the scheduler's output; two at once, because vLLM schedules ahead
+    begin_step, scheduling, updating = pitot.Batch.begin_step, pitot.scope('schedule'), pitot.scope('update')
     Path(os.environ['PITOT_VLLM_OUT']).mkdir(parents=True, exist_ok=True)
     ids = Path(os.environ['PITOT_VLLM_OUT']) / 'ids.txt'
+
+    def forget(name: str) -> Any:
+        del tokens[name]
+        silent.pop(name, None)
+        return requests.pop(name)
 
     @wrap(EngineCore, '__init__')
     def _(method: Any) -> Any:
@@ -101,27 +99,29 @@ def register() -> None:
     def _(method: Any) -> Any:
         def add_request(self: Any, request: Any, *args: Any, **options: Any) -> Any:
             counts['requests'] += 1
-            one = served[request.request_id] = Served(request)
+            name, one = request.request_id, pitot.Request(ROUTE)
+            one.set_size('prompt tokens', request.num_prompt_tokens)
+            one.stage('waiting')
+            requests[name] = silent[name] = one
+            tokens[name] = one.enqueue('waiting')
             with open(ids, 'a', encoding='utf-8') as file:
-                file.write(f'{request.request_id} {one.request.id:016x}\n')
+                file.write(f'{name} {one.id:016x}\n')
             return method(self, request, *args, **options)
         return add_request
 
     @wrap(Scheduler, 'schedule')
     def _(method: Any) -> Any:
-        scheduled = pitot.traced('schedule')(method)
-
         def schedule(self: Any, *args: Any, **options: Any) -> Any:
-            output = scheduled(self, *args, **options)
-            if output.total_num_scheduled_tokens:
+            with scheduling:
+                output = method(self, *args, **options)
+            work = output.num_scheduled_tokens
+            if work:
                 counts['steps'] += 1
-                step = batches[id(output)] = pitot.Batch(EXECUTOR, 'tokens')
-                members = [(served[name].token, work) for name, work in output.num_scheduled_tokens.items() if name in served]
-                step.join_many([token for token, _ in members], [work for _, work in members])
-                step.close(pitot.BatchClose.STEP)
+                names = work if work.keys() <= tokens.keys() else [name for name in work if name in tokens]
+                steps[id(output)] = begin_step(EXECUTOR, list(map(tokens.__getitem__, names)), list(map(work.__getitem__, names)))
                 for new in output.scheduled_new_reqs:
-                    if new.req_id in served:
-                        served[new.req_id].request.stage('prefill')
+                    if new.req_id in requests:
+                        requests[new.req_id].stage('prefill')
             return output
         return schedule
 
@@ -137,22 +137,29 @@ def register() -> None:
 
     @wrap(Scheduler, 'update_from_output')
     def _(method: Any) -> Any:
-        updated = pitot.traced('update')(method)
-
         def update_from_output(self: Any, scheduled: Any, *args: Any, **options: Any) -> Any:
-            outputs = updated(self, scheduled, *args, **options)
+            with updating:
+                outputs = method(self, scheduled, *args, **options)
+            emitting, emitted, finished = [], [], []
             for output in (one for of_client in outputs.values() for one in of_client.outputs):
-                one = served.get(output.request_id)
-                if one is None:
+                name = output.request_id
+                token = tokens.get(name)
+                if token is None:
                     continue
                 if output.new_token_ids:
-                    one.emit(len(output.new_token_ids))
+                    emitting.append(token)
+                    emitted.append(len(output.new_token_ids))
+                    if name in silent:
+                        silent.pop(name).stage('decode')
                 if output.finish_reason is not None:
-                    del served[output.request_id]
-                    one.request.finish(outcomes.get(output.finish_reason, pitot.Outcome.OK))
-            step = batches.pop(id(scheduled), None)
-            if step is not None:
-                step.finish()
+                    finished.append((forget(name), outcomes.get(output.finish_reason, pitot.Outcome.OK)))
+            step = steps.pop(id(scheduled), None)
+            if step is None:
+                pitot.emit_many(emitting, emitted)
+            else:
+                step.end_step(emitting, emitted)
+            for request, outcome in finished:
+                request.finish(outcome)
             return outputs
         return update_from_output
 
@@ -160,10 +167,9 @@ def register() -> None:
     def _(method: Any) -> Any:
         def finish_requests(self: Any, names: Any, *args: Any, **options: Any) -> Any:
             names = [names] if isinstance(names, str) else names if names is None else list(names)
-            for name in list(served) if names is None else names:
-                one = served.pop(name, None)
-                if one is not None:
-                    one.request.finish(pitot.Outcome.CANCELLED)
+            for name in list(requests) if names is None else names:
+                if name in requests:
+                    forget(name).finish(pitot.Outcome.CANCELLED)
             return method(self, names, *args, **options)
         return finish_requests
 
