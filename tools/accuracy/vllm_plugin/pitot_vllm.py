@@ -81,7 +81,7 @@ def register() -> None:
     steps: Dict[int, pitot.Batch] = {}  # by the scheduler's output; two at once, because vLLM schedules ahead
     begin_step, scheduling, updating = pitot.Batch.begin_step, pitot.scope('schedule'), pitot.scope('update')
     Path(os.environ['PITOT_VLLM_OUT']).mkdir(parents=True, exist_ok=True)
-    ids = Path(os.environ['PITOT_VLLM_OUT']) / 'ids.txt'
+    ids = open(Path(os.environ['PITOT_VLLM_OUT']) / 'ids.txt', 'a', encoding='utf-8', buffering=1)
 
     def forget(name: str) -> Any:
         del tokens[name]
@@ -104,8 +104,7 @@ def register() -> None:
             one.stage('waiting')
             requests[name] = silent[name] = one
             tokens[name] = one.enqueue('waiting')
-            with open(ids, 'a', encoding='utf-8') as file:
-                file.write(f'{name} {one.id:016x}\n')
+            ids.write(f'{name} {one.id:016x}\n')
             return method(self, request, *args, **options)
         return add_request
 
