@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What recording costs a stock vLLM: time per token and CPU time, with the plug-in of the vLLM board and without.
+"""What recording costs a stock vLLM: time per token and CPU time, with integrations/vllm and without.
 
-usage: benchmarks/vllm_overhead.py OUT [--seconds N] [--seed N] [--engine fake] [--before FOLDER]
+usage: benchmarks/vllm_overhead.py OUT [--seconds N] [--seed N] [--engine fake] [--arm NAME:VARIABLE=VALUE,...]
        benchmarks/vllm_overhead.py OUT --table
 
 Each arm is an engine in a process of its own. They take turns in short blocks of 8 and of 64 requests, in an order drawn anew each
@@ -16,9 +16,10 @@ Arms:
   no why           the same without why
   ctypes           default, with calls through ctypes
   kernels          default at depth kernels
-  before           another pitot_vllm.py, of --before, with calls through ctypes
+--arm adds one: default with other variables of the environment.
 
-Needs a GPU and, in PYTHONPATH, vLLM, tools/accuracy/vllm_plugin and Pitot's package. --engine fake needs neither GPU nor vLLM.
+Needs a GPU and, in PYTHONPATH, vLLM, tools/accuracy/vllm_plugin, and Pitot's package with integrations/vllm in it. --engine fake needs
+neither GPU nor vLLM.
 """
 
 import argparse
@@ -36,9 +37,9 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 WIDTHS, PROMPT, ANSWER = (8, 64), 128, 96
 ARMS: Dict[str, Dict[str, str]] = {
-    'off': {'PITOT_VLLM_OUT': ''}, 'off again': {'PITOT_VLLM_OUT': ''}, 'hooks': {'PITOT_VLLM_PARTS': 'none'}, 'default': {},
-    'no why': {'PITOT_VLLM_PARTS': 'gpu,host'}, 'ctypes': {'PITOT_CALLS': 'ctypes'}, 'kernels': {'PITOT_VLLM_PARTS': 'gpu,host,why,kernels'}}
-NO_INCIDENTS = {'PITOT_VLLM_GAP_MS': '2000'}
+    'off': {'PITOT_VLLM': '0'}, 'off again': {'PITOT_VLLM': '0'}, 'hooks': {'PITOT_VLLM': 'hooks'}, 'default': {},
+    'no why': {'PITOT_VLLM_RECORD': 'gpu,host'}, 'ctypes': {'PITOT_CALLS': 'ctypes'}, 'kernels': {'PITOT_VLLM_RECORD': 'gpu,host,why,kernels'}}
+NO_INCIDENTS = {'PITOT_VLLM_GAP_MS': '1000000', 'PITOT_VLLM_FIRST_TOKEN_MS': '1000000'}
 READY_S, BLOCK_S, END_S = 200, 60, 20  # END_S: left for statistics and files
 SAVE_EVERY = 10  # rounds
 RESAMPLES = 2000
@@ -85,20 +86,19 @@ def serve(kind: str) -> None:
 
     begin_s = time.perf_counter()
     if kind == 'fake':
-        import fake_vllm
-        engine: Any = fake_vllm.Engine()
+        import fake_engine
+        engine: Any = fake_engine.Engine()
     else:
         import driver
         engine = driver.Stock()
     import pitot
-    import pitot_vllm
     answer(ready_s=time.perf_counter() - begin_s, is_native=getattr(pitot, 'is_native', None))
     words = [random.Random(7).randrange(10, 31000) for _ in range(64 * PROMPT)]
     for number, line in enumerate(sys.stdin):
         if int(line) == 0:
             break
         answer(**run_block(engine, number, int(line), words))
-    answer(**(engine.stop() if pitot_vllm.recorder is not None else {}))
+    answer(**engine.stop())
     os._exit(0)  # vLLM's own end takes long
 
 
@@ -108,7 +108,7 @@ class Arm:
         with open(self.log, 'wb') as log:
             self.process = subprocess.Popen([sys.executable, __file__, str(folder), '--engine', kind, '--serve'], stdin=subprocess.PIPE,
                                             stdout=subprocess.PIPE, stderr=log, text=True,
-                                            env={**os.environ, **NO_INCIDENTS, 'PITOT_VLLM_OUT': str(folder / name), **environment})
+                                            env={**os.environ, **NO_INCIDENTS, 'PITOT_INCIDENT_DIRECTORY': str(folder / name), **environment})
 
     def read(self, limit_s: float) -> Optional[Dict[str, Any]]:
         """Its next answer. None: it failed."""
@@ -133,12 +133,13 @@ class Arm:
 
 # ---- All arms
 
+def read_arm(text: str) -> Tuple[str, Dict[str, str]]:
+    name, _, variables = text.partition(':')
+    return name, dict(variable.split('=', 1) for variable in variables.split(','))  # type: ignore[arg-type]
+
+
 def measure(options: argparse.Namespace) -> None:
     begin_s = time.perf_counter()
-    environments = dict(ARMS)
-    if options.before:
-        path = os.pathsep.join([str(options.before), *filter(None, [os.environ.get('PYTHONPATH')])])
-        environments['before'] = {'PITOT_CALLS': 'ctypes', 'PYTHONPATH': path}
     results: Dict[str, Any] = {'seed': options.seed, 'cores': len(os.sched_getaffinity(0)), 'arms': {}, 'blocks': []}
     options.out.mkdir(parents=True, exist_ok=True)
 
@@ -149,7 +150,7 @@ def measure(options: argparse.Namespace) -> None:
         (options.out / 'results.json').write_text(json.dumps(results), encoding='utf-8')
 
     with tempfile.TemporaryDirectory() as name:
-        arms = [Arm(name_of, options.engine, environment, Path(name)) for name_of, environment in environments.items()]
+        arms = [Arm(name_of, options.engine, environment, Path(name)) for name_of, environment in {**ARMS, **dict(options.arm)}.items()]
         for arm in arms:
             ready = arm.read(max(1.0, READY_S - elapsed_s()))
             results['arms'][arm.name] = ready or {'failed': arm.said()}
@@ -229,7 +230,7 @@ def main() -> int:
     parser.add_argument('--seconds', type=float, default=540, help='in all, with the start of the engines')
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--engine', choices=('vllm', 'fake'), default='vllm')
-    parser.add_argument('--before', type=Path, metavar='FOLDER', help='has the pitot_vllm.py of the arm before')
+    parser.add_argument('--arm', action='append', type=read_arm, default=[], metavar='NAME:VARIABLE=VALUE,...')
     parser.add_argument('--table', action='store_true', help='only print the table of OUT/results.json')
     parser.add_argument('--serve', action='store_true', help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -70,6 +70,9 @@ class Overhead(unittest.TestCase):
         self.assertEqual(row(text, 'default')[5], '2.000 (2.000 to 2.000)')
         self.assertIn('* kernels failed: ValueError: no', text)
 
+    def test_an_arm_of_the_command_line_has_its_variables(self):
+        self.assertEqual(vllm_overhead.read_arm('mine:A=1,PATH=/a:/b=c'), ('mine', {'A': '1', 'PATH': '/a:/b=c'}))
+
     def test_the_interval_of_equal_values_is_a_point_and_of_others_holds_the_median(self):
         self.assertEqual(vllm_overhead.interval_of([2.0] * 9, random.Random(1)), (2.0, 2.0, 2.0))
         middle, low, high = vllm_overhead.interval_of([1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6], random.Random(1))

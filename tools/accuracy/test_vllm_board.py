@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the vLLM board: which verdicts count as right, which incident belongs to a fault, and what the plug-in records of an engine."""
+"""Tests of the vLLM board: which verdicts count as right, which incident belongs to a fault, and what the driver logs."""
 
 import contextlib
 import importlib
@@ -123,21 +123,20 @@ class Runs(unittest.TestCase):
         self.assertEqual((counts['wrong'], counts['sure_and_wrong']), (2, 1))
 
 
-class Plugin(unittest.TestCase):
+class Driver(unittest.TestCase):
     """With the fake engine, and Pitot's package replaced."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.out, self.pitot = Path(folder.name), mock.MagicMock()
-        self.pitot.traced = lambda name: lambda function: function
-        numbers, self.requests = iter(range(1, 100)), []
-        self.steps = []
-        self.pitot.Request.side_effect = lambda route: self.request(next(numbers))
-        self.pitot.Batch.begin_step.side_effect = lambda *given: self.steps.append(mock.MagicMock(given=given)) or self.steps[-1]
-        before = {name: module for name, module in sys.modules.items() if name.split('.')[0] in ('vllm', 'pitot_vllm', 'fake_vllm', 'driver')}
-        for patch in (mock.patch.dict(sys.modules, {'pitot': self.pitot}), mock.patch.dict('os.environ', {'PITOT_VLLM_OUT': str(self.out)}),
-                      mock.patch.object(sys, 'path', [str(PLUGIN), *sys.path])):
+        self.out, self.pitot = Path(folder.name), mock.MagicMock(__path__=[], __spec__=None)
+        self.pitot.scope.side_effect = lambda name: contextlib.nullcontext()
+        numbers = iter(range(1, 100))
+        self.pitot.Request.side_effect = lambda *_, **__: mock.MagicMock(id=next(numbers))
+        before = {name: module for name, module in sys.modules.items()
+                  if name.split('.')[0] in ('vllm', 'pitot', 'vllm_hooks', 'fake_vllm', 'fake_engine', 'driver')}
+        environment = {'PITOT_BOARD_OUT': str(self.out), 'PITOT_INCIDENT_DIRECTORY': str(self.out / 'incidents')}
+        for patch in (mock.patch.dict(sys.modules), mock.patch.dict('os.environ', environment), mock.patch.object(sys, 'path', [str(PLUGIN), *sys.path])):
             patch.start()
             self.addCleanup(patch.stop)
         for silent in (contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO())):
@@ -145,61 +144,34 @@ class Plugin(unittest.TestCase):
             self.addCleanup(silent.__exit__, None, None, None)
         for name in before:
             del sys.modules[name]
+        sys.modules['pitot'] = self.pitot
         self.driver = importlib.import_module('driver')
-        self.engine = importlib.import_module('fake_vllm').Engine()
+        self.engine = importlib.import_module('fake_engine').Engine()
 
-    def request(self, number):
-        """Its token is its number."""
-        self.requests.append(mock.MagicMock(id=number, **{'enqueue.return_value': number}))
-        return self.requests[-1]
-
-    def run_steps(self, count):
-        return [output for _ in range(count) for output in self.engine.step()]
-
-    def test_one_call_begins_a_step_with_its_members_and_their_tokens_and_one_ends_it(self):
-        self.engine.add('a', [1] * 100, 3)
-        self.engine.add('b', [1] * 60, 1)
-        self.engine.chunk(60)
-        outputs = self.run_steps(8)
-        self.assertEqual([step.given for step in self.steps],
-                         [('vllm step', [1, 2], [60, 60]), ('vllm step', [1], [40]), ('vllm step', [1], [1]), ('vllm step', [1], [1])])
-        self.assertEqual([step.method_calls for step in self.steps],
-                         [[mock.call.end_step([2], [1])], *[[mock.call.end_step([1], [1])]] * 3])
-        self.assertEqual([name for name, _, _ in outputs], ['b', 'a', 'a', 'a'])
-
-    def test_requests_have_their_stages_and_end_with_their_outcome(self):
-        self.engine.add('a', [1], 2)
-        self.engine.add('b', [1], 100)
-        self.run_steps(6)
-        self.engine.core.scheduler.finish_requests(['b'], None)
-        self.assertEqual((self.out / 'ids.txt').read_text(encoding='utf-8'), f'a {1:016x}\nb {2:016x}\n')
-        for one, outcome in zip(self.requests, (self.pitot.Outcome.OK, self.pitot.Outcome.CANCELLED)):
-            self.assertEqual([call.args[0] for call in one.stage.mock_calls], ['waiting', 'prefill', 'decode'])
-            one.finish.assert_called_once_with(outcome)
-
-    def test_a_request_that_the_plug_in_did_not_see_is_no_member_and_breaks_nothing(self):
-        self.engine.add('a', [1], 3)
-        scheduler = self.engine.core.scheduler
-        scheduler.requests['stranger'] = self.engine.make('stranger', [1], 2)
-        outputs = self.run_steps(6)
-        self.assertEqual([step.given[1:] for step in self.steps], [([1], [1])] * 3)
-        self.assertEqual([name for name, _, _ in outputs].count('stranger'), 2)
-
-    def test_without_a_recorder_the_methods_are_wrapped_anyway(self):
-        self.engine.plugin.recorder = None
-        with mock.patch.dict('os.environ', {'PITOT_VLLM_PARTS': 'none'}):
-            self.engine.plugin.start()
+    def test_ids_of_both_are_written(self):
         self.engine.add('a', [1], 1)
-        self.run_steps(3)
-        self.assertEqual((len(self.steps), self.engine.plugin.recorder), (1, None))
+        self.engine.add('b', [1], 100)
+        self.assertEqual((self.out / 'ids.txt').read_text(encoding='utf-8'), f'a {1:016x}\nb {2:016x}\n')
 
     def test_incidents_are_kept_as_they_were_when_judged(self):
-        plugin, folder = self.engine.plugin, self.out / 'incidents' / '0001'
+        folder = self.out / 'incidents' / '0001'
         folder.mkdir(parents=True)
         (folder / 'verdict.json').write_text('{}', encoding='utf-8')
-        plugin.keep(mock.MagicMock(directory=str(folder), again=3))
+        recorder = self.pitot.start.return_value
+        recorder.on_verdict.call_args.args[0](mock.MagicMock(directory=str(folder), again=3))
         (folder / 'verdict.json').unlink()
         self.assertEqual((self.out / 'kept' / '0001' / 'verdict.json').read_text(encoding='utf-8'), '{}')
+        self.assertEqual(self.pitot.start.call_args.kwargs['max_incidents_per_cause_and_hour'], 1000)
+
+    def test_a_collection_strikes_in_the_scheduler(self):
+        self.engine.add('a', [1], 9)
+        with mock.patch.object(self.driver, 'collect') as collect:
+            self.engine.step()
+            collect.assert_not_called()
+            self.engine.is_collecting = True
+            for _ in range(3):
+                self.engine.step()
+        collect.assert_called_once_with()
 
     def test_the_driver_logs_the_effect_and_the_guilty(self):
         driver = self.driver.Driver(self.engine, self.driver.Truth(self.out / 'faults.jsonl'), 1, time.monotonic() + 60)
