@@ -24,7 +24,7 @@ class Object(types.SimpleNamespace):
 
 def make_request(name: str, prompt: int, tokens: int, **more: Any) -> Object:
     return Object(**{'request_id': name, 'num_prompt_tokens': prompt, 'to_read': prompt, 'tokens': tokens, 'ahead': 0, 'left': tokens, 'is_new': True,
-                     'cached': 0, 'pooling_params': None, 'lora_request': None, 'trace_headers': None, 'ends': FinishReason.LENGTH, **more})
+                     'cached': 0, 'arrival_time': time.time(), 'pooling_params': None, 'lora_request': None, 'trace_headers': None, 'ends': FinishReason.LENGTH, **more})
 
 
 class Cache:
@@ -131,7 +131,27 @@ class EngineCore:
         return list(self.scheduler.update_from_output(scheduled, None)[0].outputs)
 
 
-NAMES: Dict[str, Dict[str, Any]] = {'vllm.v1.engine.core': {'EngineCore': EngineCore}, 'vllm.v1.executor.abstract': {'Executor': Executor}}
+class OutputProcessor:
+    """Belongs to the process in front of the engine."""
+
+    def __init__(self, tracing_enabled: bool = False) -> None:
+        self.request_states: Dict[str, Any] = {}
+        self.tracing_enabled = tracing_enabled
+
+    def add_request(self, request: Any, prompt: Any = None) -> None:
+        self.request_states[request.request_id] = request
+
+    def process_outputs(self, engine_core_outputs: List[Any], _: Any = None) -> None:
+        for output in engine_core_outputs:
+            if output.finish_reason is not None or output.new_token_ids == ['stop string']:
+                self.request_states.pop(output.request_id, None)
+
+    def abort_requests(self, request_ids: Any, internal: bool) -> List[str]:
+        return [name for name in request_ids if self.request_states.pop(name, None) is not None]
+
+
+NAMES: Dict[str, Dict[str, Any]] = {'vllm.v1.engine.core': {'EngineCore': EngineCore}, 'vllm.v1.executor.abstract': {'Executor': Executor},
+                                    'vllm.v1.engine.output_processor': {'OutputProcessor': OutputProcessor}}
 
 
 def install() -> None:

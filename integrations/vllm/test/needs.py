@@ -11,6 +11,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.metadata
+import inspect
 import json
 import os
 import sys
@@ -102,8 +103,37 @@ def has(path: str) -> bool:
         return False
 
 
-def fields(path: str) -> Any:
-    return {name for base in get(path).__mro__ for name in vars(base).get('__annotations__', {})}
+def records_a_step(path: str) -> bool:
+    """Whether vLLM's own request, step and output are recorded."""
+    recording = get('pitot.vllm._recording:Recording')(None)
+    engine = importlib.import_module('vllm.v1.engine')
+    request = get('vllm.v1.request:Request')(**accepted(get('vllm.v1.request:Request'), {
+        'request_id': 'a', 'prompt_token_ids': [1, 2, 3], 'sampling_params': get('vllm.sampling_params:SamplingParams')(max_tokens=1),
+        'pooling_params': None, 'eos_token_id': None, 'arrival_time': 1.0}))
+    step = filled(path, num_scheduled_tokens={'a': 2, 'stranger': 1}, scheduled_new_reqs=[
+        filled('vllm.v1.core.sched.output:NewRequestData', req_id='a', num_computed_tokens=1)])
+    output = engine.EngineCoreOutput(request_id='a', new_token_ids=[7], finish_reason=engine.FinishReason.ABORT)
+    recording.arrived(request)
+    recording.scheduled(step)
+    is_begun = list(recording._requests) == ['a'] and len(recording._steps) == 1
+    recording.updated(step, {0: engine.EngineCoreOutputs(outputs=[output])})
+    return is_begun and not recording._requests and not recording._steps
+
+
+def filled(path: str, **values: Any) -> Any:
+    """An object of a data class with these fields alone. Raises AttributeError if the class has not all of them."""
+    kind = get(path)
+    made = object.__new__(kind)
+    for name, value in values.items():
+        if name not in vars(kind)['__annotations__']:
+            raise AttributeError(f'{path} has no field {name}')
+        setattr(made, name, value)
+    return made
+
+
+def accepted(function: Any, arguments: 'dict[str, Any]') -> 'dict[str, Any]':
+    names = inspect.signature(function).parameters
+    return {name: value for name, value in arguments.items() if name in names}
 
 
 def main() -> None:
@@ -117,17 +147,15 @@ def main() -> None:
     scheduler, output = 'vllm.v1.core.sched.scheduler:Scheduler', 'vllm.v1.core.sched.output'
     needs = {path: has(path) for path in (hooks.ADD_REQUEST, hooks.MAKE_EXECUTOR, 'vllm.v1.executor.abstract:Executor.execute_model',
                                           *(f'{scheduler}.{name}' for name in hooks.SCHEDULER))}
-    step = fields(f'{output}:SchedulerOutput')
-    needs['SchedulerOutput'] = {'num_scheduled_tokens', 'scheduled_new_reqs'} <= step
-    needs['NewRequestData'] = {'req_id', 'num_computed_tokens'} <= fields(f'{output}:NewRequestData')
-    needs['EngineCoreOutput'] = {'request_id', 'new_token_ids', 'finish_reason'} <= fields('vllm.v1.engine:EngineCoreOutput')
-    needs['EngineCoreOutputs'] = 'outputs' in fields('vllm.v1.engine:EngineCoreOutputs')
-    needs['FinishReason'] = 'ABORT' in get('vllm.v1.engine:FinishReason').__members__
+    needs['a step'] = records_a_step(f'{output}:SchedulerOutput') if all(needs.values()) else False
     needs['(sample_tokens)'] = has('vllm.v1.executor.abstract:Executor.sample_tokens')
-    needs['(preempted_req_ids)'] = 'preempted_req_ids' in step
+    needs['(preempted_req_ids)'] = 'preempted_req_ids' in vars(get(f'{output}:SchedulerOutput'))['__annotations__']
     needs['(get_request_counts)'] = has(f'{scheduler}.get_request_counts')
     needs['(KVCacheManager.usage)'] = has('vllm.v1.core.kv_cache_manager:KVCacheManager.usage')
     needs['(own scopes)'] = has('vllm.v1.utils:record_function_or_nullcontext') and has('vllm.v1.utils:_PROFILER_FUNC')
+    server = hooks._server
+    needs['(server)'] = all(has(f'{server.OUTPUTS}.{name}') for name in server.METHODS) and 'trace_headers' in vars(
+        get('vllm.v1.engine:EngineCoreRequest'))['__annotations__']
     print(json.dumps(needs))
     sys.stdout.flush()
     os._exit(0)  # threads of vLLM

@@ -27,6 +27,7 @@ class Plugin(unittest.TestCase):
         pitot.Batch.begin_step.side_effect = lambda *given: self.steps.append(mock.MagicMock(given=given)) or self.steps[-1]
         pitot.scope.side_effect = lambda name: contextlib.nullcontext()
         pitot.Wait.side_effect = lambda *given: self.waits.append(given) or contextlib.nullcontext()
+        pitot.now.return_value = 10 ** 15
         self.pitot = pitot
         kept = {name: module for name, module in sys.modules.items() if name.split('.')[0] in OURS}
         environment = {name: value for name, value in os.environ.items() if not name.startswith('PITOT_')}
@@ -41,14 +42,14 @@ class Plugin(unittest.TestCase):
         self.vllm.install()
         self.plugin = importlib.import_module('pitot.vllm')
 
-    def make_request(self, route, traceparent=None, id=None):
+    def make_request(self, route, traceparent=None, arrival=0, id=None):
         """Its token is the request's name. Queued again it has one more "'"."""
         def queued(token):
             made = mock.MagicMock(name=token)
             made.said = token
             made.enqueue.side_effect = lambda queue: queued(token + "'")
             return made
-        one = mock.MagicMock(route=route, traceparent=traceparent)
+        one = mock.MagicMock(route=route, client=traceparent, arrival=arrival, traceparent=f'00-{id}')
         one.enqueue.side_effect = lambda queue: queued(id)
         self.requests[id] = one
         return one
@@ -115,7 +116,7 @@ class Requests(Plugin):
                                                 lora_request=self.vllm.Object(lora_name='french')))
         self.serve(core, 4)
         one = self.requests['a']
-        self.assertEqual((one.route, one.traceparent), ('/generate', '00-1-2-01'))
+        self.assertEqual((one.route, one.client), ('/generate', '00-1-2-01'))
         self.assertEqual([call.args for call in one.set_size.mock_calls], [('prompt tokens', 100), ('cached tokens', 64)])
         one.set_label.assert_called_once_with('lora', 'french')
         self.assertEqual(self.stages('a'), ['waiting', 'prefill', 'decode'])
@@ -323,6 +324,74 @@ class Missing(Plugin):
             with mock.patch.dict(sys.modules, {'vllm.v1.utils': utils}):
                 self.start().add_request(self.vllm.make_request('b', 1, 1))
             self.assertIs(utils._PROFILER_FUNC, self.pitot.scope)
+
+
+class Server(Plugin):
+    environment = {'PITOT_INCIDENT_DIRECTORY': '/incidents', 'PITOT_VLLM_SERVER': '1'}
+
+    def start_server(self, **options):
+        self.plugin.register()
+        return self.vllm.OutputProcessor(**options)
+
+    def output(self, name, *tokens, ends=None):
+        return self.vllm.Object(request_id=name, new_token_ids=list(tokens), finish_reason=ends)
+
+    def emitted(self):
+        return [([one.id for one in call.args[0]], call.args[1]) for call in self.pitot.emit_many.mock_calls]
+
+    def test_a_request_begins_at_its_arrival_and_is_the_parent_of_the_engines(self):
+        processor, request = self.start_server(), self.vllm.make_request('a', 10, 2)
+        request.arrival_time = 100.0
+        with mock.patch('time.time', return_value=102.0):
+            processor.add_request(request)
+        one = self.requests['a']
+        self.assertEqual((one.route, one.client), ('/request', None))
+        self.assertEqual(self.pitot.now.return_value - one.arrival, 2 * 10 ** 9)
+        self.assertEqual(request.trace_headers, {'traceparent': '00-a'})
+        self.assertEqual(self.pitot.start.call_args.kwargs['process_name'], 'vllm server')
+        self.assertFalse(self.pitot.start.call_args.kwargs['gpu'])
+
+    def test_spans_of_vllm_keep_their_parents(self):
+        processor, request = self.start_server(tracing_enabled=True), self.vllm.make_request('a', 10, 2, trace_headers={'traceparent': '00-client'})
+        processor.add_request(request)
+        self.assertEqual((request.trace_headers, self.requests['a'].client), ({'traceparent': '00-client'}, '00-client'))
+
+    def test_outputs_are_marked_and_requests_end_with_their_last_one(self):
+        processor = self.start_server()
+        for name in 'abc':
+            processor.add_request(self.vllm.make_request(name, 10, 2))
+            self.requests[name].id = name
+        processor.process_outputs([self.output('a', 1, 2), self.output('b', 3), self.output('stranger', 4)])
+        processor.process_outputs([self.output('a', 5, ends=self.vllm.FinishReason.LENGTH), self.output('b', 'stop string')])
+        processor.abort_requests(['c', 'b'], internal=True)
+        self.assertEqual(self.emitted(), [(['a', 'b'], [2, 1]), (['a', 'b'], [1, 1])])
+        self.assertEqual([call.args[0] for call in self.requests['a'].stage.mock_calls], ['engine', 'stream'])
+        self.requests['a'].finish.assert_called_once_with()
+        self.requests['b'].finish.assert_called_once_with()
+        self.requests['c'].finish.assert_called_once_with(self.pitot.Outcome.CANCELLED)
+
+    def test_in_the_engines_process_requests_are_recorded_once(self):
+        processor = self.start_server()
+        self.vllm.EngineCore().add_request(self.vllm.make_request('a', 10, 2))
+        processor.add_request(self.vllm.make_request('a', 10, 2))
+        self.assertEqual(self.pitot.Request.call_count, 1)
+
+    def test_a_failure_is_said_once_and_the_server_runs(self):
+        processor = self.start_server()
+        self.pitot.Request.side_effect = ValueError('no')
+        with self.assertLogs('pitot', logging.ERROR) as log:
+            for name in 'ab':
+                processor.add_request(self.vllm.make_request(name, 10, 2))
+        self.assertEqual((len(log.records), sorted(processor.request_states)), (1, ['a', 'b']))
+
+    def test_names_that_moved_are_said_and_the_engine_is_recorded(self):
+        del self.vllm.OutputProcessor.abort_requests
+        with self.assertLogs('pitot', logging.WARNING) as log:
+            core = self.start()
+        self.assertIn('PITOT_VLLM_SERVER has no effect', log.output[0])
+        core.add_request(self.vllm.make_request('a', 1, 1))
+        self.serve(core, 3)
+        self.assertEqual(len(self.steps), 1)
 
 
 if __name__ == '__main__':

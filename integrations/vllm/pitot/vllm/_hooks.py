@@ -9,10 +9,10 @@ import functools
 import importlib
 import os
 from concurrent.futures import Future
-from typing import Any, Callable, List, Optional, Set, Tuple
+from typing import Any, Callable, List, Set, Tuple
 
 import pitot
-from pitot.vllm import _recorder
+from pitot.vllm import _recorder, _server
 from pitot.vllm._recording import Recording
 
 ADD_REQUEST = "vllm.v1.engine.core:EngineCore.add_request"
@@ -21,6 +21,8 @@ SCHEDULER = ("schedule", "update_from_output", "finish_requests")
 EXECUTOR = {"execute_model": "execute", "sample_tokens": "sample"}  # and the names of their scopes; older ones sample in the first
 
 _registered: List[bool] = []
+_has_engine: List[bool] = []
+_starting = _recorder.Guard()
 
 
 class Missing(Exception):
@@ -51,6 +53,24 @@ def register() -> None:
         return
     engine_core.add_request = _adding(engine_core.add_request)
     executor.__init__ = _making(executor.__init__)
+    if os.environ.get("PITOT_VLLM_SERVER") == "1":
+        _record_server()
+
+
+def _record_server() -> None:
+    try:
+        outputs = find(f"{_server.OUTPUTS}.add_request")
+        _server.wrap(outputs, _is_in_front)
+    except (Missing, AttributeError) as error:
+        _recorder.log().warning("Pitot: PITOT_VLLM_SERVER has no effect: %s", error)
+
+
+def _is_in_front() -> bool:
+    """Whether this process has no engine. Then its recorder starts with its first request."""
+    if _has_engine:
+        return False
+    _starting(_recorder.start, "vllm server", False)
+    return True
 
 
 def _making(method: Callable[..., None]) -> Callable[..., None]:
@@ -59,20 +79,14 @@ def _making(method: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(method)
     def make(self: Any, vllm_config: Any, *args: Any, **options: Any) -> None:
         parallel = getattr(vllm_config, "parallel_config", None)
-        rank, has_workers = getattr(parallel, "data_parallel_rank", 0), getattr(parallel, "world_size", 1) > 1
+        name, has_workers = f"vllm engine {getattr(parallel, 'data_parallel_rank', 0)}", getattr(parallel, "world_size", 1) > 1
+        _has_engine.append(True)
         if not has_workers:
-            _start(rank)
+            _starting(_recorder.start, name)
         method(self, vllm_config, *args, **options)
-        _start(rank)
+        _starting(_recorder.start, name)
 
     return make
-
-
-def _start(rank: int) -> None:
-    try:
-        _recorder.start(rank)
-    except Exception:  # pylint: disable=broad-except # the server runs on
-        _recorder.log().exception("Pitot records nothing here")
 
 
 def _adding(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -83,7 +97,7 @@ def _adding(method: Callable[..., Any]) -> Callable[..., Any]:
         engine = getattr(self, "pitot_engine", None)
         if engine is None:
             engine = self.pitot_engine = Engine(self)
-        engine.call("arrived", request)
+        engine.guard(engine.recording.arrived, request)
         return method(self, request, *args, **options)
 
     return add_request
@@ -93,16 +107,20 @@ class Engine:
     """The recording methods of one engine. Their arguments have vLLM's names."""
 
     def __init__(self, core: Any) -> None:
-        self.recording: Optional[Recording] = None
+        self.recording = Recording(getattr(core, "scheduler", None))
         self.replaced: List[Tuple[Any, str]] = []
         self.waits: Set[Any] = {type(None), Future}  # types of results: never waited for, or recorded
+        self.guard = _recorder.Guard(self.restore)
+        self.guard(self.attach, core)
+
+    def attach(self, core: Any) -> None:
         missing = [f"{type(getattr(core, part, None)).__name__}.{name}" for part, names in
                    (("scheduler", SCHEDULER), ("model_executor", ("execute_model",))) for name in names
                    if not callable(getattr(getattr(core, part, None), name, None))]
         if missing:
             _recorder.log().warning("Pitot records nothing here: vLLM has no %s", ", ".join(missing))
+            self.guard.is_on = False
             return
-        self.recording = Recording(core.scheduler)
         self.replace(core.scheduler, "schedule", self.schedule)
         self.replace(core.scheduler, "update_from_output", self.update_from_output)
         self.replace(core.scheduler, "finish_requests", self.finish_requests)
@@ -118,36 +136,28 @@ class Engine:
         setattr(owner, name, functools.wraps(method)(make(method)))
         self.replaced.append((owner, name))
 
-    def call(self, what: str, *args: Any) -> None:
-        """Records, and gives up if that fails."""
-        if self.recording is None:
-            return
-        try:
-            getattr(self.recording, what)(*args)
-        except Exception:  # pylint: disable=broad-except # the server runs on
-            _recorder.log().exception("Pitot records no more of this engine")
-            self.recording = None
-            for owner, name in self.replaced:
-                delattr(owner, name)
+    def restore(self) -> None:
+        for owner, name in self.replaced:
+            delattr(owner, name)
 
     def schedule(self, method: Any) -> Any:
-        scheduling = pitot.scope("schedule")
+        scheduling, record, guard = pitot.scope("schedule"), self.recording.scheduled, self.guard
 
         def schedule(*args: Any, **options: Any) -> Any:
             with scheduling:
                 output = method(*args, **options)
-            self.call("scheduled", output)
+            guard(record, output)
             return output
 
         return schedule
 
     def update_from_output(self, method: Any) -> Any:
-        updating = pitot.scope("update")
+        updating, record, guard = pitot.scope("update"), self.recording.updated, self.guard
 
         def update_from_output(scheduler_output: Any, *args: Any, **options: Any) -> Any:
             with updating:
                 outputs = method(scheduler_output, *args, **options)
-            self.call("updated", scheduler_output, outputs)
+            guard(record, scheduler_output, outputs)
             return outputs
 
         return update_from_output
@@ -155,7 +165,7 @@ class Engine:
     def finish_requests(self, method: Any) -> Any:
         def finish_requests(request_ids: Any, *args: Any, **options: Any) -> Any:
             names = request_ids if request_ids is None or isinstance(request_ids, str) else list(request_ids)
-            self.call("ended", names)
+            self.guard(self.recording.ended, names)
             return method(names, *args, **options)
 
         return finish_requests

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorder of an engine's process, with the options of the environment."""
+"""The recorder of a process of vLLM, with the options of the environment."""
 
 import logging
 import os
@@ -9,6 +9,7 @@ import pitot
 
 PARTS = ("gpu", "host", "why", "kernels")
 DEFAULT_PARTS = "gpu,host,why"
+OF_ENGINES = ("gpu", "kernels")
 # Thresholds for gaps between tokens and for first tokens, unless limits are set.
 GAP_QUANTILE, FIRST_TOKEN_QUANTILE = 0.9999, 0.999
 
@@ -45,23 +46,39 @@ def on_start(function: Callable[[pitot.Recorder], Any]) -> None:
     _at_start.append(function)
 
 
-def start(rank: int = 0) -> None:
+class Guard:
+    """Calls functions that record, until one of them raises: the server runs on."""
+
+    def __init__(self, give_up: Callable[[], None] = lambda: None) -> None:
+        self._give_up, self.is_on = give_up, True
+
+    def __call__(self, function: Callable[..., None], *args: Any) -> None:
+        if self.is_on:
+            try:
+                function(*args)
+            except Exception:  # pylint: disable=broad-except
+                self.is_on = False
+                log().exception("Pitot records no more here")
+                self._give_up()
+
+
+def start(name: str, is_engine: bool = True) -> None:
     """Starts the recorder of this process, once."""
     if _running or mode() != "on":
         return
-    to = log()
-    name = os.environ.get("PITOT_PROCESS_NAME") or f"vllm engine {rank}"
-    one = pitot.start(**{"from_environment": True, "process_name": name, "log": to.log, "gpu": "gpu" in _parts(), **options})
+    to, parts = log(), [part for part in _parts() if is_engine or part not in OF_ENGINES]
+    name = os.environ.get("PITOT_PROCESS_NAME") or name
+    one = pitot.start(**{"from_environment": True, "process_name": name, "log": to.log, "gpu": "gpu" in parts, **options})
     _running.append(one)
     if not one.status:
         to.warning("Pitot records nothing here: %s", one.status.message)
         return
-    for what, status in _add(one).items():
+    for what, status in _add(one, parts).items():
         if not status:
             to.warning("Pitot: %s: %s", what, status.message)
     for function in _at_start:
         function(one)
-    to.info("Pitot records this engine; incidents go to %s", os.environ["PITOT_INCIDENT_DIRECTORY"])
+    to.info("Pitot records this process as %s; incidents go to %s", name, os.environ["PITOT_INCIDENT_DIRECTORY"])
 
 
 def _parts() -> List[str]:
@@ -82,9 +99,9 @@ def _limit(name: str) -> float:
         return 0.0
 
 
-def _add(one: pitot.Recorder) -> Dict[str, pitot.Status]:
+def _add(one: pitot.Recorder, parts: List[str]) -> Dict[str, pitot.Status]:
     """Adds parts and triggers. Returns their statuses."""
-    parts, said = _parts(), {}
+    said = {}
     if "host" in parts:
         said["host"] = one.add_host()
     if "why" in parts:
