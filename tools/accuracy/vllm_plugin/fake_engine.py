@@ -12,7 +12,7 @@ import pitot
 
 INTEGRATION = Path(__file__).resolve().parents[3] / 'integrations' / 'vllm'
 sys.path.append(str(INTEGRATION / 'test'))
-pitot.__path__.append(str(INTEGRATION / 'pitot'))
+pitot.__path__.insert(0, str(INTEGRATION / 'pitot'))
 
 import fake_vllm  # noqa: E402
 import pitot.vllm  # noqa: E402
