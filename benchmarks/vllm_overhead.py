@@ -6,8 +6,10 @@ usage: benchmarks/vllm_overhead.py OUT [--seconds N] [--seed N] [--engine fake] 
        benchmarks/vllm_overhead.py OUT --table
 
 Each arm is an engine in a process of its own. They take turns in short blocks of 8 and of 64 requests, in an order drawn anew each
-round, while the others have nothing to do. Ratios are to the mean of both arms `off` in the same round. OUT/results.json has all
-blocks. The table has medians over rounds, and 95 % intervals of the ratios' medians by bootstrap.
+round, on the same CPU, while the others have nothing to do. Ratios are to the mean of both arms `off` in the same round. OUT/results.json
+has all blocks. The table has medians over rounds, and 95 % intervals of the ratios' medians by bootstrap. "Quiet" is the ratio of
+the lower quartiles over rounds: blocks of virtual machines can have two speeds. An arm without a running recorder fails, if it
+should have one.
 
 Arms:
   off, off again   vLLM alone: how far two equal arms lie apart
@@ -91,8 +93,13 @@ def serve(kind: str) -> None:
     else:
         import driver
         engine = driver.Stock()
+    from pitot import _recorder
+    is_recording = _recorder._current() is not None
+    if not is_recording and not os.environ.get('PITOT_VLLM'):
+        sys.exit('no recorder runs')
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # this thread alone
     import pitot
-    answer(ready_s=time.perf_counter() - begin_s, is_native=getattr(pitot, 'is_native', None))
+    answer(ready_s=time.perf_counter() - begin_s, is_native=pitot.is_native, is_recording=is_recording)
     words = [random.Random(7).randrange(10, 31000) for _ in range(64 * PROMPT)]
     for number, line in enumerate(sys.stdin):
         if int(line) == 0:
@@ -184,10 +191,15 @@ def measure(options: argparse.Namespace) -> None:
 
 # ---- The table
 
-def interval_of(values: Sequence[float], draws: random.Random) -> Tuple[float, float, float]:
-    """The median, and its 95 % interval."""
-    medians = sorted(statistics.median(draws.choices(values, k=len(values))) for _ in range(RESAMPLES))
-    return statistics.median(values), medians[int(0.025 * RESAMPLES)], medians[int(0.975 * RESAMPLES)]
+def interval_of(values: Sequence[Any], statistic: Callable[[Sequence[Any]], float], draws: random.Random) -> str:
+    """The statistic, and its 95 % interval."""
+    resampled = sorted(statistic(draws.choices(values, k=len(values))) for _ in range(RESAMPLES))
+    return f'{statistic(values):.3f} ({resampled[int(0.025 * RESAMPLES)]:.3f} to {resampled[int(0.975 * RESAMPLES)]:.3f})'
+
+
+def quiet(pairs: Sequence[Tuple[float, List[float]]]) -> float:
+    """An arm's lower quartile over rounds relative to the mean of the arms off."""
+    return quantile([mine for mine, _ in pairs], 0.25) / statistics.mean(quantile(arm, 0.25) for arm in zip(*(others for _, others in pairs)))
 
 
 def table(results: Dict[str, Any]) -> str:
@@ -200,14 +212,17 @@ def table(results: Dict[str, Any]) -> str:
                 rounds.setdefault(block['round'], {})[block['arm']] = block
         whole = [one for one in rounds.values() if len(one) == max(map(len, rounds.values()))]
         lines += [f'{width} requests, {len(whole)} rounds, {results["cores"]} cores', '',
-                  '| arm | ITL p50, ms | p99, ms | us a step more | CPU, us a token | ' + ' | '.join(METRICS) + ' |', '|' + '---|' * (5 + len(METRICS))]
+                  '| arm | ITL p50, ms | p99, ms | us a step more | CPU, us a token | ' + ' | '.join(METRICS) + ' | quiet |', '|' + '---|' * (6 + len(METRICS))]
         for arm in results['arms']:
             of_arm = [one for one in whole if arm in one and 'off' in one and 'off again' in one]
             if not of_arm:
                 continue
 
             def off(one: Dict[str, Dict[str, float]], field: str) -> float:
-                return one['off'][field] if arm == 'off again' else (one['off'][field] + one['off again'][field]) / 2
+                return statistics.mean(offs(one, field))
+
+            def offs(one: Dict[str, Dict[str, float]], field: str) -> List[float]:
+                return [one[name][field] for name in (('off',) if arm == 'off again' else ('off', 'off again'))]
 
             def median(value: Callable[[Dict[str, Dict[str, float]]], float]) -> float:
                 return statistics.median(map(value, of_arm))
@@ -215,9 +230,11 @@ def table(results: Dict[str, Any]) -> str:
             cells = [f'{median(lambda one: one[arm]["p50_ms"]):.3f}', f'{median(lambda one: one[arm]["p99_ms"]):.2f}',
                      '' if arm == 'off' else f'{1e3 * median(lambda one: one[arm]["p50_ms"] - off(one, "p50_ms")):.0f}',
                      f'{1e6 * median(lambda one: one[arm]["cpu_s"] / one[arm]["tokens"]):.1f}']
-            for field in METRICS.values():
-                middle, low, high = interval_of([one[arm][field] / off(one, field) for one in of_arm], draws)
-                cells.append('1' if arm == 'off' else f'{middle:.3f} ({low:.3f} to {high:.3f})')
+            if arm == 'off':
+                cells += ['1'] * (len(METRICS) + 1)
+            else:
+                cells += [interval_of([one[arm][field] / off(one, field) for one in of_arm], statistics.median, draws) for field in METRICS.values()]
+                cells.append(interval_of([(one[arm]['p50_ms'], offs(one, 'p50_ms')) for one in of_arm], quiet, draws))
             lines.append(f'| {arm} | ' + ' | '.join(cells) + ' |')
         lines.append('')
     lines += [f'* {arm} failed: {(said["failed"].strip().splitlines() or ["?"])[-1]}' for arm, said in results['arms'].items() if 'failed' in said]

@@ -3,6 +3,8 @@
 """Tests of benchmarks/vllm_overhead.py: its blocks, its ratios and its intervals."""
 
 import random
+import re
+import statistics
 import sys
 import unittest
 from pathlib import Path
@@ -55,7 +57,8 @@ class Overhead(unittest.TestCase):
         blocks = [one for number, slow in ((1, 1), (2, 3), (3, 2)) for one in (
             block(number, 'off', 0.9 * slow), block(number, 'off again', 1.1 * slow), block(number, 'default', 1.5 * slow, cpu_s=2.0))]
         text = vllm_overhead.table(results(blocks))
-        self.assertEqual(row(text, 'default')[5:], ['1.500 (1.500 to 1.500)'] * 3 + ['2.000 (2.000 to 2.000)'])
+        self.assertEqual(row(text, 'default')[5:], ['1.500 (1.500 to 1.500)'] * 3 + ['2.000 (2.000 to 2.000)', row(text, 'default')[-1]])
+        self.assertTrue(row(text, 'default')[-1].startswith('1.500 ('))
         self.assertEqual(row(text, 'off again')[5], '1.222 (1.222 to 1.222)')
         self.assertEqual(row(text, 'default')[1:4], ['3.000', '6.00', '1000'])
 
@@ -74,9 +77,14 @@ class Overhead(unittest.TestCase):
         self.assertEqual(vllm_overhead.read_arm('mine:A=1,PATH=/a:/b=c'), ('mine', {'A': '1', 'PATH': '/a:/b=c'}))
 
     def test_the_interval_of_equal_values_is_a_point_and_of_others_holds_the_median(self):
-        self.assertEqual(vllm_overhead.interval_of([2.0] * 9, random.Random(1)), (2.0, 2.0, 2.0))
-        middle, low, high = vllm_overhead.interval_of([1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6], random.Random(1))
+        self.assertEqual(vllm_overhead.interval_of([2.0] * 9, statistics.median, random.Random(1)), '2.000 (2.000 to 2.000)')
+        said = vllm_overhead.interval_of([1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6], statistics.median, random.Random(1))
+        middle, low, high = [float(number) for number in re.findall(r'[0-9.]+', said)]
         self.assertTrue(low < middle == 1.3 < high)
+
+    def test_of_two_speeds_the_quiet_ratio_compares_the_faster(self):
+        fast, slow = (1.1, [1.0, 1.0]), (2.4, [2.0, 2.0])
+        self.assertAlmostEqual(vllm_overhead.quiet([fast, slow] * 8), 1.1)
 
 
 if __name__ == '__main__':
