@@ -22,6 +22,7 @@ FROM_ROOT = {
     "README.md": "guide/overview.md",
     "bindings/README.md": "guide/bindings.md",
     "bindings/python/README.md": "guide/python_package.md",
+    "integrations/vllm/README.md": "guide/vllm.md",
     "samples/README.md": "guide/samples.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",

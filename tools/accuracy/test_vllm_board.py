@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the vLLM board: which verdicts count as right, which incident belongs to a fault, and what the plug-in records of an engine."""
+"""Tests of the vLLM board: which verdicts count as right, which incident belongs to a fault, and what the driver logs."""
 
 import contextlib
 import importlib
@@ -123,21 +123,20 @@ class Runs(unittest.TestCase):
         self.assertEqual((counts['wrong'], counts['sure_and_wrong']), (2, 1))
 
 
-class Plugin(unittest.TestCase):
+class Driver(unittest.TestCase):
     """With the fake engine, and Pitot's package replaced."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.out, self.pitot = Path(folder.name), mock.MagicMock()
-        self.pitot.traced = lambda name: lambda function: function
+        self.out, self.pitot = Path(folder.name), mock.MagicMock(__path__=[], __spec__=None)
+        self.pitot.scope.side_effect = lambda name: contextlib.nullcontext()
         numbers = iter(range(1, 100))
-        self.pitot.Request.side_effect = lambda route: mock.MagicMock(id=next(numbers))
-        self.steps = []
-        self.pitot.Batch.side_effect = lambda *_: self.steps.append(mock.MagicMock()) or self.steps[-1]
-        before = {name: module for name, module in sys.modules.items() if name.split('.')[0] in ('vllm', 'pitot_vllm', 'fake_vllm', 'driver')}
-        for patch in (mock.patch.dict(sys.modules, {'pitot': self.pitot}), mock.patch.dict('os.environ', {'PITOT_VLLM_OUT': str(self.out)}),
-                      mock.patch.object(sys, 'path', [str(PLUGIN), *sys.path])):
+        self.pitot.Request.side_effect = lambda *_, **__: mock.MagicMock(id=next(numbers))
+        before = {name: module for name, module in sys.modules.items()
+                  if name.split('.')[0] in ('vllm', 'pitot', 'vllm_hooks', 'fake_vllm', 'fake_engine', 'driver')}
+        environment = {'PITOT_BOARD_OUT': str(self.out), 'PITOT_INCIDENT_DIRECTORY': str(self.out / 'incidents')}
+        for patch in (mock.patch.dict(sys.modules), mock.patch.dict('os.environ', environment), mock.patch.object(sys, 'path', [str(PLUGIN), *sys.path])):
             patch.start()
             self.addCleanup(patch.stop)
         for silent in (contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO())):
@@ -145,37 +144,34 @@ class Plugin(unittest.TestCase):
             self.addCleanup(silent.__exit__, None, None, None)
         for name in before:
             del sys.modules[name]
+        sys.modules['pitot'] = self.pitot
         self.driver = importlib.import_module('driver')
-        self.engine = importlib.import_module('fake_vllm').Engine()
+        self.engine = importlib.import_module('fake_engine').Engine()
 
-    def run_steps(self, count):
-        return [output for _ in range(count) for output in self.engine.step()]
-
-    def test_each_step_joins_all_members_with_their_tokens(self):
-        self.engine.add('a', [1] * 100, 3)
-        self.engine.chunk(60)
-        outputs = self.run_steps(8)
-        works = [step.join_many.call_args.args[1] for step in self.steps]
-        self.assertEqual(works, [[60], [40], [1], [1]])
-        self.assertEqual([name for name, _, _ in outputs], ['a', 'a', 'a'])
-        for step in self.steps:
-            step.close.assert_called_once_with(self.pitot.BatchClose.STEP)
-            step.finish.assert_called_once_with()
-
-    def test_ids_of_both_are_written_and_requests_end_with_their_outcome(self):
+    def test_ids_of_both_are_written(self):
         self.engine.add('a', [1], 1)
         self.engine.add('b', [1], 100)
-        self.run_steps(4)
-        self.engine.core.scheduler.finish_requests(['b'], None)
         self.assertEqual((self.out / 'ids.txt').read_text(encoding='utf-8'), f'a {1:016x}\nb {2:016x}\n')
 
     def test_incidents_are_kept_as_they_were_when_judged(self):
-        plugin, folder = self.engine.plugin, self.out / 'incidents' / '0001'
+        folder = self.out / 'incidents' / '0001'
         folder.mkdir(parents=True)
         (folder / 'verdict.json').write_text('{}', encoding='utf-8')
-        plugin.keep(mock.MagicMock(directory=str(folder), again=3))
+        recorder = self.pitot.start.return_value
+        recorder.on_verdict.call_args.args[0](mock.MagicMock(directory=str(folder), again=3))
         (folder / 'verdict.json').unlink()
         self.assertEqual((self.out / 'kept' / '0001' / 'verdict.json').read_text(encoding='utf-8'), '{}')
+        self.assertEqual(self.pitot.start.call_args.kwargs['max_incidents_per_cause_and_hour'], 1000)
+
+    def test_a_collection_strikes_in_the_scheduler(self):
+        self.engine.add('a', [1], 9)
+        with mock.patch.object(self.driver, 'collect') as collect:
+            self.engine.step()
+            collect.assert_not_called()
+            self.engine.is_collecting = True
+            for _ in range(3):
+                self.engine.step()
+        collect.assert_called_once_with()
 
     def test_the_driver_logs_the_effect_and_the_guilty(self):
         driver = self.driver.Driver(self.engine, self.driver.Truth(self.out / 'faults.jsonl'), 1, time.monotonic() + 60)

@@ -38,6 +38,8 @@ ENGINE = {'model': '/tmp/model', 'load_format': 'dummy', 'skip_tokenizer_init': 
           'kv_cache_memory_bytes': 4 << 30, 'max_num_seqs': 128, 'gpu_memory_utilization': 0.1, 'disable_log_stats': True,
           'enable_prefix_caching': False, 'max_num_batched_tokens': 16384, 'seed': 1}
 
+TRIGGERS = {'PITOT_VLLM_GAP_MS': '10', 'PITOT_VLLM_FIRST_TOKEN_MS': '1000000'}  # the second: none
+
 Output = Tuple[str, int, bool]  # a request's id, how many tokens, whether it is over
 
 
@@ -115,8 +117,6 @@ class Stock:
     """vLLM in this process."""
 
     def __init__(self) -> None:
-        import pitot_vllm
-        pitot_vllm.start()
         import torch
         from vllm import SamplingParams
         from vllm.engine.arg_utils import EngineArgs
@@ -180,11 +180,19 @@ class Stock:
         stream.synchronize()
 
     def stop(self) -> Dict[str, Any]:
-        import pitot_vllm
-        status = pitot_vllm.recorder.flush(30000)
-        stats = pitot_vllm.recorder.stats()
-        pitot_vllm.recorder.stop(10000)
-        return {'flushed': str(status), 'counts': pitot_vllm.counts, 'stats': {name: str(value) for name, value in stats._asdict().items()}}
+        return stop_recorder()
+
+
+def stop_recorder() -> Dict[str, Any]:
+    """Its statistics. None runs: {}."""
+    import pitot.vllm
+    recorder = pitot.vllm.recorder()
+    if recorder is None:
+        return {}
+    status = recorder.flush(30000)
+    stats = recorder.stats()
+    recorder.stop(10000)
+    return {'flushed': str(status), 'stats': {name: str(value) for name, value in stats._asdict().items()}}
 
 
 # ---- Load and faults
@@ -354,15 +362,15 @@ def main() -> int:
     parser.add_argument('--until-s', type=float, default=400, help='strike no more this many seconds after the start')
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    os.environ['PITOT_VLLM_OUT'] = str(options.out)
+    os.environ.update({'PITOT_BOARD_OUT': str(options.out), 'PITOT_INCIDENT_DIRECTORY': str(options.out / 'incidents'), **TRIGGERS})
     truth, until_s = Truth(options.out / 'faults.jsonl'), time.monotonic() + options.until_s
     try:
         if options.engine == 'async':
             ended = asyncio.run(drive_async(truth, options.seed, until_s, options.each))
         else:
             if options.engine == 'fake':
-                import fake_vllm
-                engine = fake_vllm.Engine()
+                import fake_engine
+                engine = fake_engine.Engine()
             else:
                 engine = Stock()
             print('driver: ready', flush=True)
