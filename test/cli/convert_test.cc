@@ -169,8 +169,13 @@ TEST_CASE("no command writes over a trace of the folder that it reads", "[cli]")
     CHECK(result.err.find("in/b.json is an input. Choose another place with -o") != std::string::npos);
     CHECK((ReadFile(folder / "in/b.json") == trace));
   }
-  folder.Write("in/c.json", R"([{"ph":"X","name":"c","pid":9,"tid":1,"ts":5,"dur":2}])");
-  CHECK(folder.Run("report in/a.json in/c.json -o in/c.json").exit_code == 2);
+  folder.Write("c.json",
+               R"({"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"5b8efff798038103d269b633813fc60c",)"
+               R"("spanId":"00000000000000aa","name":"/r","kind":2,"startTimeUnixNano":"1700000000000000000",)"
+               R"("endTimeUnixNano":"1700000000500000000"}]}]}]})");
+  const Result of_both = folder.Run("report in/a.json c.json -o c.json");
+  CHECK(of_both.exit_code == 2);
+  CHECK(of_both.err.find("c.json is an input") != std::string::npos);
   CHECK(folder.Run("convert in -o in/new").exit_code == 0);
 }
 
