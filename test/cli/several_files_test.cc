@@ -24,9 +24,9 @@ std::string Spans(const std::string& id, const std::string& second) {
          R"(500000000"}]}]}]})";
 }
 
-// The dump of a second of a process, from that moment of its machine's clock on, with one request.
+// The dump of a second of a process, from that moment of its machine's clock on, with one request, and perhaps another.
 std::string SecondOf(int64_t pid, int64_t begin_ms, const char* host = "node",
-                     int64_t start_of_machine_s = 1'700'000'000) {
+                     int64_t start_of_machine_s = 1'700'000'000, int64_t also_ms = 0) {
   constexpr int64_t kMs = 1'000'000;
   pitot::test::TraceMaker maker;
   pitot::model::Trace& trace = maker.trace;
@@ -37,6 +37,7 @@ std::string SecondOf(int64_t pid, int64_t begin_ms, const char* host = "node",
   trace.clock.realtime_ns = start_of_machine_s * 1000 * kMs + trace.window_end_ns;
   trace.attributes.push_back({maker.String("host"), maker.String(host)});
   maker.Request(static_cast<uint64_t>(pid * 1'000'000 + begin_ms), "/r", trace.window_begin_ns + kMs, 5 * kMs);
+  if (also_ms != 0) maker.Request(static_cast<uint64_t>(pid * 1'000'000 + also_ms), "/r", also_ms * kMs + kMs, 5 * kMs);
   return Dump(maker.Finish());
 }
 
@@ -180,7 +181,7 @@ TEST_CASE("a message says that dumps next to incidents are left out", "[cli]") {
 TEST_CASE("named incidents of one process may not overlap, and windows apart are named", "[cli]") {
   const Folder folder;
   folder.Write("a.pitot", SecondOf(11, 9'500));
-  folder.Write("b.pitot", SecondOf(11, 9'000));
+  folder.Write("b.pitot", SecondOf(11, 9'000, "node", 1'700'000'000, 9'500));
   folder.Write("c.pitot", SecondOf(11, 5'000));
 
   const Result refused = folder.Run("info a.pitot b.pitot");
