@@ -180,7 +180,7 @@ TEST_CASE("a message says that dumps next to incidents are left out", "[cli]") {
 
 TEST_CASE("named incidents of one process may not overlap, and windows apart are named", "[cli]") {
   const Folder folder;
-  folder.Write("a.pitot", SecondOf(11, 9'500));
+  folder.Write("a.pitot", SecondOf(11, 9'500, "node", 1'700'000'000, 9'900));
   folder.Write("b.pitot", SecondOf(11, 9'000, "node", 1'700'000'000, 9'500));
   folder.Write("c.pitot", SecondOf(11, 5'000));
 
