@@ -336,11 +336,20 @@ TEST_CASE("in a storm of one fault, the incidents that stay are whole, and the o
     return sink.Write("x", 1) ? Status() : Status(StatusCode::kIoError, "full");
   };
   REQUIRE(host.recorder.Add(fakes::MakeCallSerializer("other", count)).ok());
+  // One after another: more at once than may wait are not judged.
   const auto fail = [&](size_t incidents) {
     return fakes::WaitUntil([&] {
+      const size_t before = host.incidents().size();
+      if (before >= incidents) return true;
+      const pitot::Stats stats = host.recorder.Stats();
       pitot::Request::Begin("/r").Finish(pitot::Outcome::kFailed);
       static_cast<void>(host.recorder.Flush(0));
-      return host.incidents().size() >= incidents;
+      const auto has_fired = [&] { return host.recorder.Stats().triggers_fired > stats.triggers_fired; };
+      const auto is_written = [&] {
+        return host.incidents().size() > before ||
+               host.recorder.Stats().incidents_suppressed > stats.incidents_suppressed;
+      };
+      return has_fired() && fakes::WaitUntil(is_written) && host.incidents().size() >= incidents;
     });
   };
   int64_t judged = 0;
