@@ -71,6 +71,25 @@ TEST_CASE("the same version twice is not a regression", "[diff]") {
   }
 }
 
+TEST_CASE("only a proved fall of the latency lets counts grow", "[diff]") {
+  Version before, after;
+  before.gemms = 100;
+  after.gemms = 104;
+  before.gemm_us = 20;
+  after.gemm_us = 19;
+
+  before.jitter_us = after.jitter_us = 1500;
+  const Diff unsure = Compare(before, after);
+  CHECK(Gate(unsure, "latency").ratio < 1);
+  CHECK(Gate(unsure, "latency").high > 1);
+  CHECK(Gate(unsure, "launches").outcome == DiffOutcome::kRegression);
+
+  before.jitter_us = after.jitter_us = 0;
+  const Diff sure = Compare(before, after);
+  CHECK(Gate(sure, "latency").high < 1);
+  CHECK(Gate(sure, "launches").outcome == DiffOutcome::kPass);
+}
+
 TEST_CASE("the gate of GPU time equals the sum of its table, with any number of requests", "[diff]") {
   Version many;
   many.requests = 955;

@@ -923,6 +923,9 @@ TEST_CASE("standard input and pipes are read like files", "[cli]") {
   const Result database = run("echo SQLite format 3 | " + program + "info -");
   CHECK(database.exit_code == 5);
   CHECK(database.err == "pitot: - is a SQLite database, which is read by its name only. Name the file.\n");
+  // The writer of what is no trace is left early.
+  CHECK(run("(head -c 268435456 /dev/zero && touch whole) | " + program + "info -").exit_code == 5);
+  CHECK(!std::filesystem::exists(folder / "whole"));
   const Result full = run("cat dump.pitot | TMPDIR=/proc " + program + "info -");
   CHECK(full.exit_code == 6);
   CHECK(full.err.find("cannot keep the content of -: ") != std::string::npos);

@@ -253,6 +253,29 @@ TEST_CASE("a time that a format cannot say is not 0", "[cli]") {
   }
 }
 
+TEST_CASE("time of requests on no known thread is no finding, because all of it is without a record", "[cli]") {
+  const Folder folder;
+  std::string spans;
+  for (int i = 100; i < 140; ++i)
+    spans += std::string(spans.empty() ? "" : ",") +
+             R"({"traceId":"5b8efff798038103d269b633813fc60c","spanId":"0000000000000)" + std::to_string(i) +
+             R"(","name":"get","kind":2,"startTimeUnixNano":"1700000)" + std::to_string(i) +
+             R"(000000000","endTimeUnixNano":"1700000)" + std::to_string(i) + R"(500000000"})";
+  folder.Write("a.json", R"({"resourceSpans":[{"scopeSpans":[{"spans":[)" + spans + "]}]}]}");
+
+  const json report = json::parse(folder.Run("analyze --json --only a31 a.json").out);
+  CHECK(report["analyzers"][0]["findings"].empty());
+  CHECK(!report["analyzers"][0]["measures"].empty());
+}
+
+TEST_CASE("a converted file without requests sends to the trace behind it", "[cli]") {
+  const Folder folder;
+  folder.Write("a.json", R"([{"ph":"X","name":"a","pid":1,"tid":1,"ts":5,"dur":2}])");
+  REQUIRE(folder.Run("convert a.json -o a.pftrace").exit_code == 0);
+
+  CHECK(folder.Run("requests a.pftrace").err.find("look into the trace it was converted from") != std::string::npos);
+}
+
 TEST_CASE("a report of another tool's trace has findings in its first part, and names no files", "[cli]") {
   const Folder folder;
   folder.Write("a.json",

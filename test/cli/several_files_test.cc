@@ -386,6 +386,31 @@ TEST_CASE("files of equal times without a common name are not of one recording",
   CHECK(folder.Run("analyze a.json b.json").err.find("of the same recording") == std::string::npos);
 }
 
+TEST_CASE("folders below are not chosen from while some were not looked at", "[cli]") {
+  const Folder folder;
+  for (const char* const below : {"in/a", "in/b", "in/c"}) std::filesystem::create_directories(folder / below);
+  folder.Write("in/a/t.json", Spans("00000000000000aa", "1700000000"));
+  for (int i = 0; i < 260; ++i) folder.Write("in/b/" + std::to_string(i) + ".txt", "junk");
+  folder.Write("in/c/t.json", Spans("00000000000000ab", "1700000000"));
+
+  const Result info = folder.Run("info in");
+
+  CHECK(info.exit_code == 3);
+  CHECK(info.err.find("256 files were looked at, not all") != std::string::npos);
+}
+
+TEST_CASE("traces without a common route are not called too short", "[cli]") {
+  const Folder folder;
+  const auto spans = [](std::string text, const char* route) {
+    text.replace(text.find("/r"), 2, route);
+    return text;
+  };
+  folder.Write("a.json", spans(Spans("00000000000000aa", "1700000000"), "/a"));
+  folder.Write("b.json", spans(Spans("00000000000000ab", "1700000000"), "/b"));
+
+  CHECK(folder.Run("diff a.json b.json").out.find("no route and size is in both traces") != std::string::npos);
+}
+
 TEST_CASE("bytes next to a dump are named, as in a file of several dumps", "[cli]") {
   const Folder folder;
   const std::string dump = SecondOf(1, 1'000);

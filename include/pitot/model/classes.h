@@ -47,9 +47,10 @@ PITOT_EXPORT bool IsMark(std::string_view call);  // "CudaEventScope": marks whe
 // and a host's own "next batch".
 PITOT_EXPORT bool IsLoader(std::string_view scope);
 PITOT_EXPORT bool IsProfilerStep(std::string_view scope);  // "ProfilerStep#7": a step of a PyTorch trace
-// A step of PyTorch's profiler, or a scope with the argument named by the trace's attribute step_argument. Readers of
-// JAX's and TensorFlow's profiles set that.
+// The attribute of a trace that names the argument of its steps' scopes. Readers of JAX's and TensorFlow's profiles set
+// it.
 inline constexpr std::string_view kStepArgumentKey = "step_argument";
+// The steps of a trace: those of PyTorch's profiler, and scopes with that argument.
 class PITOT_EXPORT Steps {
  public:
   // O(sites). Keeps a reference to the trace.
