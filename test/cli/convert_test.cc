@@ -223,10 +223,17 @@ TEST_CASE("what a format does not write makes no file of it", "[cli]") {
   CHECK(folder.Run("convert marks.json -o out --to perfetto").exit_code == 0);
 }
 
+namespace {
+
+// Chrome's dialect, without scopes, calls, GPU work and a date.
+constexpr char kRequestAlone[] = R"([{"ph":"b","cat":"http","name":"/v1","id":1,"pid":1,"tid":1,"ts":5},
+    {"ph":"e","cat":"http","name":"/v1","id":1,"pid":1,"tid":1,"ts":9}])";
+
+}  // namespace
+
 TEST_CASE("requests alone make no file of PyTorch's profiler, because it would have nothing to read back", "[cli]") {
   const Folder folder;
-  folder.Write("chrome.json", R"([{"ph":"b","cat":"http","name":"/v1","id":1,"pid":1,"tid":1,"ts":5},
-    {"ph":"e","cat":"http","name":"/v1","id":1,"pid":1,"tid":1,"ts":9}])");
+  folder.Write("chrome.json", kRequestAlone);
 
   const Result result = folder.Run("convert chrome.json -o out --to kineto");
 
@@ -236,8 +243,7 @@ TEST_CASE("requests alone make no file of PyTorch's profiler, because it would h
 
 TEST_CASE("convert writes no spans of a trace without a date, and exits with 1", "[cli]") {
   const Folder folder;
-  folder.Write("chrome.json", R"([{"ph":"b","cat":"http","name":"/v1","id":1,"pid":1,"tid":1,"ts":5},
-    {"ph":"e","cat":"http","name":"/v1","id":1,"pid":1,"tid":1,"ts":9}])");
+  folder.Write("chrome.json", kRequestAlone);
 
   const Result result = folder.Run("convert chrome.json --to otlp");
 
