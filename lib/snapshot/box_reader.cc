@@ -387,6 +387,11 @@ std::vector<trace::LastValue> BoxReader::LastValues() const {
   return RowsIn<trace::LastValue>(slots, header_->last_values);
 }
 
+std::vector<trace::LastDepth> BoxReader::LastDepths() const {
+  const std::string slots = ReadRows(header_->last_depths);
+  return RowsIn<trace::LastDepth>(slots, header_->last_depths);
+}
+
 std::vector<std::string> BoxReader::LastTexts() const {
   std::vector<std::string> texts;
   std::string_view entry;

@@ -96,6 +96,7 @@ class BoxReader {
   // bad_alloc.
   std::vector<trace::LastWork> LastWork() const;
   std::vector<trace::LastValue> LastValues() const;
+  std::vector<trace::LastDepth> LastDepths() const;
   std::vector<std::string> LastTexts() const;
   // Rows of work that were there before the oldest.
   uint64_t LastWorkLost() const;

@@ -280,6 +280,36 @@ TEST_CASE("the last GPU work and the last values of counters are in a black box"
   CHECK(LastOf(trace, "GPU 1: memory") == 16384);
 }
 
+TEST_CASE("what only the watcher samples is in a black box, and how deep operators were recorded", "[black_box]") {
+  struct Sampler final : pitot::trace::LastSampler {
+    void SampleLast(int64_t now_ns) noexcept override {
+      memory.Note(
+          now_ns, 4096, [] { return std::string("memory"); }, "bytes");
+      is_called.store(true);
+    }
+    pitot::trace::LastCounter memory;
+    std::atomic<bool> is_called{false};
+  };
+  Boxes boxes;
+  Die(&boxes, [&] {
+    const int64_t now_ns = pitot::trace::MonotonicNs();
+    pitot::trace::AddLast(pitot::trace::LastDepth{now_ns, static_cast<uint64_t>(pitot::Depth::kOps)});
+    pitot::trace::AddLast(pitot::trace::LastDepth{now_ns + 5000, static_cast<uint64_t>(pitot::Depth::kScopes)});
+    Sampler sampler;
+    pitot::trace::SetLastSampler(&sampler);
+    if (!fakes::WaitUntil([&] { return sampler.is_called.load(); })) _exit(4);
+    pitot::trace::SetLastSampler(nullptr);
+    AwaitLooks(boxes.path);
+  });
+  const Trace trace = TraceOfOnly(boxes.path);
+  CHECK(LastOf(trace, "memory") == 4096);
+  REQUIRE(trace.operator_depths.size() == 2);
+  CHECK(trace.operator_depths[0].depth == pitot::Depth::kOps);
+  CHECK(trace.operator_depths[0].end_ns - trace.operator_depths[0].begin_ns == 5000);
+  CHECK(trace.operator_depths[1].depth == pitot::Depth::kScopes);
+  CHECK(trace.operator_depths[1].end_ns == trace.window_end_ns);
+}
+
 TEST_CASE("of more GPU work than has room the newest stays, and the rest is counted", "[black_box]") {
   constexpr uint32_t kMany = 100'000;
   Boxes boxes;
