@@ -339,7 +339,7 @@ void AddKnown(const char* key, const std::string& text, model::Trace* trace) {
 
 model::Trace TraceOf(snapshot::BoxReader* box, const SeenEnd& seen, uint64_t most_words, uint64_t most_row_bytes) {
   const bool is_of_other_boot = IsOfOtherBoot(box->facts());
-  if (is_of_other_boot) box->ExpectTornPages();
+  if (is_of_other_boot || !box->IsInMemory()) box->ExpectTornPages();
   model::Trace trace = ReadTrace(box, base::kPreviousLife, most_words, most_row_bytes);
   if (is_of_other_boot) AddAttribute("post_mortem.machine", "went down: the newest seconds may be missing", &trace);
   const std::optional<ends::DeathNote> note = NoteOf(box->DeathNote());

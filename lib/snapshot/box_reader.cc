@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "snapshot/box_reader.h"
 
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -291,6 +293,11 @@ void BoxReader::ExpectTornPages() noexcept {
   struct stat info {};
   may_be_torn_ = true;
   torn_bytes_left_ = fstat(fd_, &info) == 0 ? static_cast<uint64_t>(info.st_blocks) * 512 : 0;
+}
+
+bool BoxReader::IsInMemory() const noexcept {
+  struct statfs system {};
+  return fstatfs(fd_, &system) == 0 && (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC);
 }
 
 // The chain of rings, from the newest. It ends at one that was there before, or is no ring.
