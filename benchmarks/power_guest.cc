@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// pitot_power_guest: the programs that tools/power_loss runs in a virtual machine. They find out what a loss of power
-// leaves of black boxes and incidents on a disk.
+// pitot_power_guest: programs for the virtual machines of tools/power_loss and tools/failing_disk. They find out what a
+// loss of power or a failing disk leaves of black boxes and incidents.
 //
 //   pitot_power_guest record DISK MEMORY [SEED] [longest life, ms]   records for ever, in one process after the other
 //   pitot_power_guest judge DISK MEMORY SLOT      reads the black boxes there, and compares
 //   pitot_power_guest next DISK                   starts a recorder with the same two directories
+//   pitot_power_guest endure DISK MEMORY SLOT INCIDENTS FAIL [stop]   records, runs FAIL, and goes on; then it is
+//   killed
 //
-// MEMORY is a file that the machine's end does not change: there the processes note what they have recorded. `judge`
-// and `next` print JSON, a line for each black box and one for the start.
+// MEMORY is a file that the machine's end does not change: there the processes note what they have recorded. `judge`,
+// `next` and `endure` print JSON: a line for each black box, for the start, and for the observations of the process.
 #include <dirent.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -20,7 +20,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -31,80 +30,19 @@
 #include <thread>
 #include <vector>
 
-#include "base/clock.h"
 #include "pitot/model/trace.h"
 #include "pitot/pitot.h"
+#include "power_guest.h"
 #include "session/post_mortem.h"
 
+namespace power_guest {
 namespace {
 
-constexpr int kThreads = 4, kLives = 64, kNoted = 64;
-constexpr uint64_t kSlotBytes = 64 << 10;
 constexpr uint64_t kMostIncidents = 24;  // then all are removed
-
-enum class State : uint32_t { kNone, kStarting, kRecording, kStopping, kKilled, kEnded };
-constexpr const char* kStates[] = {"none", "starting", "recording", "stopping", "killed", "ended"};
-
-// What a process has recorded: tools/power_loss does not look into it.
-struct Progress {
-  std::atomic<uint64_t> begun, done, done_ns;
-};
-struct Life {
-  std::atomic<int64_t> pid;
-  std::atomic<State> state;
-  std::atomic<uint64_t> start_ns;
-  Progress threads[kThreads];
-};
-// tools/power_loss reads `lives_begun`, `noted` and `names`.
-struct Shared {
-  std::atomic<uint32_t> lives_begun;
-  std::atomic<uint32_t> noted;
-  char names[kNoted][64];  // of incidents that were reported as written
-  Life lives[kLives];      // the one with number n is at n % kLives
-};
-static_assert(sizeof(Shared) <= kSlotBytes);
-
-Shared* MapShared(const char* path, uint64_t slot) {
-  const int fd = open(path, O_RDWR | O_CLOEXEC);
-  void* const at =
-      fd < 0 ? MAP_FAILED
-             : mmap(nullptr, kSlotBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(slot * kSlotBytes));
-  if (at == MAP_FAILED) {
-    std::perror(path);
-    _exit(2);
-  }
-  return static_cast<Shared*>(at);
-}
-
-uint64_t NowNs() { return static_cast<uint64_t>(pitot::base::ClockNs(CLOCK_MONOTONIC)); }
-
-// An event with this sum is one that was recorded; any other was put together from pieces of several.
-uint64_t SumOf(uint64_t thread, uint64_t number, uint64_t ns) {
-  uint64_t sum = (thread + 1) * 0x9e3779b97f4a7c15 ^ number;
-  sum = (sum ^ sum >> 30) * 0xbf58476d1ce4e5b9 ^ ns;
-  return (sum ^ sum >> 27) * 0x94d049bb133111eb;
-}
-
-pitot::Options OptionsFor(const std::string& disk) {
-  static std::string boxes, incidents;
-  boxes = disk + "/boxes";
-  incidents = disk + "/incidents";
-  pitot::Options options;
-  options.memory_budget_bytes = 16 << 20;
-  options.black_box_directory = boxes.c_str();
-  options.incident_directory = incidents.c_str();
-  options.process_name = "power_guest";
-  options.pre_window_ms = 300;
-  options.post_window_ms = 20;
-  options.max_incidents_per_cause_and_hour = 1000;
-  options.max_incidents_kept = 1000;
-  return options;
-}
 
 // ---- record ---------------------------------------------------------------------------------------------------------
 
 Shared* g_shared = nullptr;
-std::atomic<bool> g_ends = false;
 
 void NoteIncident(void*, const pitot::IncidentInfo& incident) {
   if (!incident.status.ok() || incident.directory == nullptr) return;
@@ -113,19 +51,6 @@ void NoteIncident(void*, const pitot::IncidentInfo& incident) {
   const char* const slash = std::strrchr(incident.directory, '/');
   std::snprintf(g_shared->names[at], sizeof g_shared->names[at], "%s", slash != nullptr ? slash + 1 : "");
   g_shared->noted.store(at + 1);
-}
-
-void RecordForEver(uint64_t thread, Progress* progress, unsigned pause_us) {
-  for (uint64_t number = 1; !g_ends.load(std::memory_order_relaxed); ++number) {
-    pitot::Request request = pitot::Request::Begin("/numbered");
-    const uint64_t ns = NowNs();
-    progress->begun.store(number);
-    PITOT_INSTANT("numbered", thread, number, ns, SumOf(thread, number, ns));
-    progress->done_ns.store(ns);
-    progress->done.store(number);
-    request.Finish(pitot::Outcome::kOk);
-    if (number % 16 == 0) usleep(pause_us);
-  }
 }
 
 void Live(const std::string& disk, Life* life, std::mt19937* random) {
@@ -313,20 +238,10 @@ int Judge(const std::string& disk, const Shared& shared) {
 
 // ---- next -----------------------------------------------------------------------------------------------------------
 
-struct Logged {
-  std::atomic<uint64_t> warnings, errors;
-};
-
 int Next(const std::string& disk) {
   Logged logged{};
   pitot::Options options = OptionsFor(disk);
-  options.log_context = &logged;
-  options.log = [](void* context, pitot::LogLevel level, const char* message) {
-    auto* const to = static_cast<Logged*>(context);
-    if (level == pitot::LogLevel::kInfo) return;
-    ++(level == pitot::LogLevel::kError ? to->errors : to->warnings);
-    std::printf("@log %s %s\n", level == pitot::LogLevel::kError ? "error" : "warning", message);
-  };
+  LogTo(&logged, &options);
   const uint64_t begin_ns = NowNs();
   pitot::Recorder recorder = pitot::Recorder::Start(options);
   const uint64_t start_ns = NowNs() - begin_ns;
@@ -348,8 +263,10 @@ int Next(const std::string& disk) {
 }
 
 }  // namespace
+}  // namespace power_guest
 
 int main(int argc, char** argv) {
+  using namespace power_guest;
   const std::string what = argc > 2 ? argv[1] : "", disk = argc > 2 ? argv[2] : "";
   const auto number = [&](int at, int standard) { return argc > at ? std::atoi(argv[at]) : standard; };
   if (what == "record" && argc > 3)
@@ -357,9 +274,12 @@ int main(int argc, char** argv) {
                   static_cast<uint32_t>(number(5, 3000)));
   if (what == "judge" && argc > 4) return Judge(disk, *MapShared(argv[3], static_cast<uint64_t>(number(4, 0))));
   if (what == "next") return Next(disk);
+  if (what == "endure" && argc > 6)
+    return Endure(disk, argv[5], MapShared(argv[3], static_cast<uint64_t>(number(4, 0))), argv[6], argc == 7);
   std::fprintf(stderr,
                "usage: pitot_power_guest record DISK MEMORY [SEED] [longest life, 3000 ms]\n"
                "       pitot_power_guest judge DISK MEMORY SLOT\n"
-               "       pitot_power_guest next DISK\n");
+               "       pitot_power_guest next DISK\n"
+               "       pitot_power_guest endure DISK MEMORY SLOT INCIDENTS FAIL [stop]\n");
   return 2;
 }

@@ -188,6 +188,7 @@ void BlackBox::TellNow(const IncidentCounts& counts) noexcept {
     }
     rings_outside_ = trace::CountRings().outside_box;
     NoteRoutes();
+    trace::SampleLast(now.monotonic_ns);
   }
   constexpr auto kRelaxed = std::memory_order_relaxed;
   Stats stats{};

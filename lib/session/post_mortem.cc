@@ -48,7 +48,11 @@ struct LastRows {
   static constexpr uint64_t kWorkBytes = 144, kValueBytes = 44;  // Collector::IncidentBytes
 
   LastRows(const snapshot::BoxReader& box, uint64_t most_bytes)
-      : work(box.LastWork()), values(box.LastValues()), texts(box.LastTexts()), work_lost(box.LastWorkLost()) {
+      : work(box.LastWork()),
+        values(box.LastValues()),
+        depths(box.LastDepths()),
+        texts(box.LastTexts()),
+        work_lost(box.LastWorkLost()) {
     const uint64_t left = most_bytes - std::min(most_bytes, kValueBytes * values.size());
     const auto dropped = static_cast<std::ptrdiff_t>(work.size() - std::min<uint64_t>(work.size(), left / kWorkBytes));
     work.erase(work.begin(), work.begin() + dropped);
@@ -60,6 +64,7 @@ struct LastRows {
 
   std::vector<trace::LastWork> work;
   std::vector<trace::LastValue> values;
+  std::vector<trace::LastDepth> depths;
   std::vector<std::string> texts;
   uint64_t work_lost;
 };
@@ -88,6 +93,22 @@ class LastCounters final : public LastCollector {
       trace.AddSample(counter, row->at_ns, row->value);
     }
   }
+};
+
+class LastOperatorDepths final : public LastCollector {
+ public:
+  LastOperatorDepths(const LastRows* rows, int64_t end_ns) : LastCollector(rows), end_ns_(end_ns) {}
+  const char* Name() const noexcept override { return "operators"; }
+  void AddTo(TraceBuilder& trace) override {
+    for (auto row = rows_.depths.begin(); row != rows_.depths.end(); ++row) {
+      const int64_t end_ns = row + 1 != rows_.depths.end() ? (row + 1)->at_ns : end_ns_;
+      if (row->depth <= static_cast<uint64_t>(Depth::kOps))
+        trace.AddOperatorDepth(row->at_ns, end_ns, static_cast<Depth>(row->depth));
+    }
+  }
+
+ private:
+  const int64_t end_ns_;  // of the last one
 };
 
 // Those that count work by themselves, so that it is tied to the calls of the same.
@@ -267,9 +288,10 @@ model::Trace ReadTrace(snapshot::BoxReader* box, const char* cause, uint64_t mos
   box->Read(facts.start.ticks, {words.data(), words.data() + words.size()}, &snapshot);
   const LastRows last(*box, most_row_bytes / assemble::kCollectorPart);
   LastCounters counters(&last);
+  LastOperatorDepths operators(&last, snapshot.clock.Ns(snapshot.window_end_ticks));
   LastGpuWork work(&last, "cupti", GpuKind::kKernel, GpuKind::kGraph);
   LastGpuWork spans(&last, "cuda_events", GpuKind::kSpan, GpuKind::kSpan);
-  Collector* const collectors[] = {&counters, &work, &spans};
+  Collector* const collectors[] = {&counters, &operators, &work, &spans};
   model::Trace trace = assemble::Assemble(snapshot, {most_row_bytes}, collectors);
   trace.process_name = trace.strings.Add(facts.process_name);
   trace.pid = facts.pid;
@@ -317,7 +339,7 @@ void AddKnown(const char* key, const std::string& text, model::Trace* trace) {
 
 model::Trace TraceOf(snapshot::BoxReader* box, const SeenEnd& seen, uint64_t most_words, uint64_t most_row_bytes) {
   const bool is_of_other_boot = IsOfOtherBoot(box->facts());
-  if (is_of_other_boot) box->ExpectTornPages();
+  if (is_of_other_boot || !box->IsInMemory()) box->ExpectTornPages();
   model::Trace trace = ReadTrace(box, base::kPreviousLife, most_words, most_row_bytes);
   if (is_of_other_boot) AddAttribute("post_mortem.machine", "went down: the newest seconds may be missing", &trace);
   const std::optional<ends::DeathNote> note = NoteOf(box->DeathNote());

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "snapshot/box_reader.h"
 
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -293,6 +295,11 @@ void BoxReader::ExpectTornPages() noexcept {
   torn_bytes_left_ = fstat(fd_, &info) == 0 ? static_cast<uint64_t>(info.st_blocks) * 512 : 0;
 }
 
+bool BoxReader::IsInMemory() const noexcept {
+  struct statfs system {};
+  return fstatfs(fd_, &system) == 0 && (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC);
+}
+
 // The chain of rings, from the newest. It ends at one that was there before, or is no ring.
 void BoxReader::MapRings() {
   if (std::exchange(has_rings_, true)) return;
@@ -385,6 +392,11 @@ std::vector<trace::LastWork> BoxReader::LastWork() const {
 std::vector<trace::LastValue> BoxReader::LastValues() const {
   const std::string slots = ReadRows(header_->last_values);
   return RowsIn<trace::LastValue>(slots, header_->last_values);
+}
+
+std::vector<trace::LastDepth> BoxReader::LastDepths() const {
+  const std::string slots = ReadRows(header_->last_depths);
+  return RowsIn<trace::LastDepth>(slots, header_->last_depths);
 }
 
 std::vector<std::string> BoxReader::LastTexts() const {

@@ -80,8 +80,10 @@ class BoxReader {
   void Refresh() noexcept;
   // Before Read, for a living process: its rings may grow while they are read.
   void ExpectGrowth() noexcept { may_grow_ = true; }
-  // Before Read, for a file that has outlived its machine: its pages are of different moments (torn_ring.h).
+  // Before Read, for a file whose pages may be of different moments (torn_ring.h).
   void ExpectTornPages() noexcept;
+  // Whether the file lies in memory, and its pages are of one moment. Those of a disk that failed are not.
+  bool IsInMemory() const noexcept;
   // What its open work shows of its progress, at `now_ticks` of its clock. Maps no ring. Throws bad_alloc.
   // Cost: some us for each ring.
   Signs ReadSigns(uint64_t now_ticks);
@@ -96,6 +98,7 @@ class BoxReader {
   // bad_alloc.
   std::vector<trace::LastWork> LastWork() const;
   std::vector<trace::LastValue> LastValues() const;
+  std::vector<trace::LastDepth> LastDepths() const;
   std::vector<std::string> LastTexts() const;
   // Rows of work that were there before the oldest.
   uint64_t LastWorkLost() const;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rings in a file that has outlived its machine. The kernel writes pages back one by one, so each page is of another
-// moment: one may be missing, or hold the records of an earlier turn of the ring. Called by BoxReader.
+// Rings in a file that has outlived its machine, or whose disk failed. The kernel writes pages back one by one, so each
+// page is of another moment: one may be missing, or hold the records of an earlier turn of the ring. Called by
+// BoxReader.
 #ifndef PITOT_LIB_SNAPSHOT_TORN_RING_H_
 #define PITOT_LIB_SNAPSHOT_TORN_RING_H_
 

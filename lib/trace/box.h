@@ -97,6 +97,7 @@ struct BoxHeader {
   std::atomic<uint32_t> ring_pages[kBoxRings];
   // Options::max_incidents_kept and max_incident_directory_bytes, for others who write its incident.
   uint64_t most_incidents, most_incident_bytes;
+  BoxRowsPart last_depths;
 };
 static_assert(sizeof(BoxHeader) <= kBoxPage);
 

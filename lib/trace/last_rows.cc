@@ -12,6 +12,7 @@ namespace pitot::trace {
 namespace {
 
 constexpr size_t kMostTextBytes = 512;
+constexpr uint64_t kDepthBytes = kBoxPage;  // the newest 169 changes
 
 // Writes the rows of one kind. Threads: one at a time.
 template <class Row> class Ring {
@@ -44,13 +45,17 @@ constinit base::Mutex g_mutex;
 constinit std::atomic<bool> g_are_kept{false};
 Ring<LastWork> g_work PITOT_GUARDED_BY(g_mutex);
 Ring<LastValue> g_values PITOT_GUARDED_BY(g_mutex);
+Ring<LastDepth> g_depths PITOT_GUARDED_BY(g_mutex);
 BoxLog g_texts PITOT_GUARDED_BY(g_mutex);
 uint32_t g_text_count PITOT_GUARDED_BY(g_mutex) = 0;
+constinit base::Mutex g_sampler_mutex;  // held while it is called
+LastSampler* g_sampler PITOT_GUARDED_BY(g_sampler_mutex) = nullptr;
 
 void End() noexcept PITOT_REQUIRES(g_mutex) {
   g_are_kept.store(false);
   g_work.End();
   g_values.End();
+  g_depths.End();
   g_texts.End();
   g_text_count = 0;
 }
@@ -64,17 +69,17 @@ bool WriteLastRowsTo(Box* box, uint64_t bytes) noexcept {
   // In whole pages.
   const uint64_t of_texts = std::max(bytes / 8 / kBoxPage * kBoxPage, BoxLog::kLeastRoom);
   const uint64_t of_rows = bytes - std::min(bytes, of_texts), of_values = of_rows / 4 / kBoxPage * kBoxPage;
-  const uint64_t of_work = of_rows / kBoxPage * kBoxPage - of_values;
+  const uint64_t of_all = of_rows / kBoxPage * kBoxPage, of_work = of_all - of_values - kDepthBytes;
   BoxHeader* const header = box->header();
   BoxPart rows;
-  char* const at =
-      static_cast<char*>(of_values != 0 ? box->TakePart(of_work + of_values, of_work + of_values, &rows) : nullptr);
+  char* const at = static_cast<char*>(of_values != 0 ? box->TakePart(of_all, of_all, &rows) : nullptr);
   if (at == nullptr || !g_texts.Begin(box, of_texts, &header->last_texts)) {
     End();
     return false;
   }
   g_work.Begin(at, of_work, rows.offset, &header->last_work);
   g_values.Begin(at + of_work, of_values, rows.offset + of_work, &header->last_values);
+  g_depths.Begin(at + of_all - kDepthBytes, kDepthBytes, rows.offset + of_all - kDepthBytes, &header->last_depths);
   g_are_kept.store(true);
   return true;
 }
@@ -101,7 +106,25 @@ void AddLast(const LastValue& value) noexcept {
   g_values.Add(value);
 }
 
+void AddLast(const LastDepth& depth) noexcept {
+  if (!AreLastRowsKept()) return;
+  const base::MutexLock lock(&g_mutex);
+  g_depths.Add(depth);
+}
+
+void SetLastSampler(LastSampler* sampler) noexcept {
+  const base::MutexLock lock(&g_sampler_mutex);
+  g_sampler = sampler;
+}
+
+void SampleLast(int64_t now_ns) noexcept {
+  const base::MutexLock lock(&g_sampler_mutex);
+  if (g_sampler != nullptr && AreLastRowsKept()) g_sampler->SampleLast(now_ns);
+}
+
 void ResetLastRowsAfterFork() noexcept {
+  new (&g_sampler_mutex) base::Mutex;
+  SetLastSampler(nullptr);
   new (&g_mutex) base::Mutex;
   const base::MutexLock lock(&g_mutex);
   End();

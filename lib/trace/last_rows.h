@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The newest rows of collectors, in the black box: work on GPUs, and values of counters. What collectors keep for
-// incidents is in memory of their own, and ends with the process.
+// The newest rows of collectors, in the black box: work on GPUs, values of counters, and depths. What collectors keep
+// for incidents is in memory of their own, and ends with the process.
 #ifndef PITOT_LIB_TRACE_LAST_ROWS_H_
 #define PITOT_LIB_TRACE_LAST_ROWS_H_
 
@@ -28,6 +28,11 @@ struct LastValue {
   double value;
   uint32_t name, unit;
 };
+// How deep a framework's operators were recorded, from a moment on.
+struct LastDepth {
+  int64_t at_ns;   // CLOCK_MONOTONIC
+  uint64_t depth;  // Depth
+};
 // A row's place in the file: the one of row `number` (from 1) is that of `number` - 1, modulo their count.
 template <class Row> struct LastSlot {
   std::atomic<uint64_t> number;  // 0: none, or being written
@@ -43,6 +48,21 @@ uint32_t LastText(std::string_view text) noexcept;
 // Threads: Pitot's own. Without a black box, nothing is done. Cost: 9 ns a row, 13 if alone.
 void AddLast(std::span<const LastWork> rows) noexcept;
 void AddLast(const LastValue& value) noexcept;
+void AddLast(const LastDepth& depth) noexcept;
+
+// Adds rows of what no thread of its own samples.
+class LastSampler {
+ public:
+  // On the watcher, some times a second while there is a black box. Cost: should be some us.
+  virtual void SampleLast(int64_t now_ns) noexcept = 0;
+
+ protected:
+  ~LastSampler() = default;
+};
+// There is one. Null: none, and no call runs any more. Threads: any.
+void SetLastSampler(LastSampler* sampler) noexcept;
+// The watcher's.
+void SampleLast(int64_t now_ns) noexcept;
 
 // A counter of a collector. Its values are kept once a second at most. Threads: one at a time.
 class LastCounter {

@@ -586,6 +586,10 @@ uint64_t GrownBytes(const RingEntry& entry, uint64_t wanted) PITOT_REQUIRES(g_ri
   return std::max(bytes, entry.bytes);
 }
 
+void Touch(char* first, uint64_t bytes) {
+  for (uint64_t at = 0; at < bytes; at += kBoxPage) __atomic_store_n(first + at, 0, __ATOMIC_RELAXED);
+}
+
 // Makes memory of address space. False if the system has none. In parts: other threads' mmap, munmap and thread starts
 // wait for the part in progress (16 MiB at once: 2.4 ms, 128 KiB: no more than without).
 bool Populate(char* first, uint64_t bytes) {
@@ -596,7 +600,7 @@ bool Populate(char* first, uint64_t bytes) {
   while (done < bytes && madvise(first + done, std::min(kPart, bytes - done), kPopulateWrite) == 0) done += kPart;
   if (done >= bytes) return true;
   if (errno != EINVAL) return false;
-  for (uint64_t at = 0; at < bytes; at += kBoxPage) __atomic_store_n(first + at, 0, __ATOMIC_RELAXED);
+  Touch(first, bytes);
   return true;
 }
 
@@ -614,8 +618,11 @@ uint64_t BoxOffset(const Growth& growth) { return growth.entry->box_offset + kBo
 bool MakeMemory(const Growth& growth, Box* box) {
   const uint64_t added = growth.bytes - growth.before;
   if (growth.entry->box_offset == 0) return Populate(growth.first(), added);
-  if (!box->Allocate(BoxOffset(growth), added)) return false;
-  return box->MapAt(growth.first(), BoxOffset(growth), added) && Populate(growth.first(), added);
+  if (!box->Allocate(BoxOffset(growth), added) || !box->MapAt(growth.first(), BoxOffset(growth), added)) return false;
+  // Not by madvise: if the disk cannot read a page, it tries for ever in older kernels (Linux 6.1). A store is a
+  // SIGBUS, and the page is replaced.
+  Touch(growth.first(), added);
+  return true;
 }
 
 void GiveBack(const Growth& growth) PITOT_REQUIRES(g_rings_mutex) {

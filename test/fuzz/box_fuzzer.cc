@@ -62,6 +62,8 @@ struct Base {
   pitot::trace::LastCounter memory;
   const auto memory_name = [] { return "memory"; };
   for (int i = 0; i < 40; ++i) memory.Note(pitot::trace::MonotonicNs() + i * 1'000'000'000LL, i, memory_name, "bytes");
+  for (uint64_t i = 0; i < 40; ++i)
+    pitot::trace::AddLast(pitot::trace::LastDepth{pitot::trace::MonotonicNs(), i % 2 * 3});
   for (const char* const name : {"first", "second", "third"}) {  // one ring, handed on
     std::thread([name] {
       pitot::SetThreadName(name);

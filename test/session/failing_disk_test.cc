@@ -4,12 +4,14 @@
 #include <sys/stat.h>
 
 #include <catch2/catch.hpp>
+#include <cstdint>
 #include <string>
 #include <thread>
 
 #include "fakes/child.h"
 #include "fakes/failing_disk.h"
 #include "fakes/own_mounts.h"
+#include "fakes/wait_until.h"
 #include "pitot/pitot.h"
 #include "session/boxes.h"
 #include "trace/bus_guard.h"
@@ -18,6 +20,8 @@ namespace {
 
 using pitot::Recorder;
 using session_test::Boxes;
+
+bool has_grown = false;
 
 }  // namespace
 
@@ -44,6 +48,16 @@ TEST_CASE("a black box on a disk that fails does not kill its process, which goe
 
     HOLDS(disk.errors() > 0);
     HOLDS(pitot::trace::PagesLost() > 0);
+    // A ring grows into pages without a readable sector.
+    std::thread([] {
+      PITOT_INSTANT("first");
+      const uint64_t first_mask = pitot::detail::t_ring->mask;
+      has_grown = fakes::WaitUntil([first_mask] {
+        for (int i = 0; i < 1000; ++i) PITOT_INSTANT("until it grows");
+        return pitot::detail::t_ring->mask > first_mask;
+      });
+    }).join();
+    HOLDS(has_grown);
     const uint64_t before = recorder.Stats().events_recorded;  // rings that lost their pages count anew
     for (int i = 0; i < 10'000; ++i) PITOT_INSTANT("later", i);
     HOLDS(recorder.Stats().events_recorded == before + 10'000);

@@ -16,6 +16,7 @@
 
 #include "base/message.h"
 #include "base/mutex.h"
+#include "collect/torch/last_memory.h"
 #include "collect/torch/memory.h"
 #include "collect/torch/operators.h"
 #include "collect/torch/thread_state.h"
@@ -23,6 +24,7 @@
 #include "pitot/collect/torch.h"
 #include "pitot/trace.h"
 #include "trace/clock.h"
+#include "trace/last_rows.h"
 #include "trace/process.h"
 
 namespace pitot::libtorch {
@@ -107,6 +109,7 @@ class TorchCollector final : public Collector {
   const Detail detail_;
   const bool has_memory_;
   std::string memory_not_recorded_;
+  LastMemory last_memory_;
   std::vector<Kept> kept_;
   base::Mutex depths_mutex_;
   // Each lasts until the next; has room for all from Start.
@@ -161,6 +164,7 @@ Status TorchCollector::Start() noexcept {
     }
     status = Open();
     if (status.ok()) NoteDepth();
+    if (status.ok() && has_memory_) trace::SetLastSampler(&last_memory_);
   } catch (const std::exception& e) {
     status = base::Error(StatusCode::kUnavailable, "LibTorch does not call us: %s", ReasonOf(e).c_str());
   }
@@ -174,6 +178,7 @@ Status TorchCollector::Start() noexcept {
 
 void TorchCollector::Stop() noexcept {
   if (!is_running_.exchange(false)) return;
+  if (has_memory_) trace::SetLastSampler(nullptr);
   {
     const Changing changing;
     RecordAllocations(false);
@@ -217,6 +222,7 @@ void TorchCollector::NoteDepth() noexcept {
   if (is_same) return;
   if (depths_.size() == kMostDepthChanges) depths_.erase(depths_.begin());
   depths_.push_back({trace::MonotonicNs(), depth_});
+  trace::AddLast(trace::LastDepth{depths_.back().at_ns, static_cast<uint64_t>(depth_)});
 }
 
 // Keeps depths and memory; the rest is in the threads' rings.
