@@ -12,6 +12,7 @@
 #include "assemble/reordering.h"
 #include "base/call_class.h"
 #include "base/gpu_uuid.h"
+#include "base/sort_runs.h"
 #include "pitot/extend/call.h"
 #include "trace/names.h"
 
@@ -58,10 +59,18 @@ constexpr int64_t kEarlyNs = 1'000'000;
 // window caused nothing in it, and a launch that began as long before is two calls.
 constexpr int64_t kOldestCallNs = 30'000'000'000;
 
-// Does not double the capacity, which would take three times the memory for a moment.
+// Does not double the capacity, which would take three times the memory for a moment. SortActivities returns the rest.
 template <class Value> void Append(const Value& value, std::vector<Value>* column) {
-  if (column->size() == column->capacity()) column->reserve(column->size() + column->size() / 8 + 256);
+  if (column->size() == column->capacity()) column->reserve(column->size() + column->size() / 2 + 256);
   column->push_back(value);
+}
+
+// Rows in the order of their keys, which are distinct. Collectors add the newest first.
+template <class Key> std::vector<uint32_t> NewestLast(size_t rows, const Key& key) {
+  std::vector<uint32_t> order(rows);
+  std::iota(order.rbegin(), order.rend(), 0u);
+  base::SortRuns(&order, [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
+  return order;
 }
 
 }  // namespace
@@ -251,15 +260,13 @@ void GpuTables::AddAttribute(const char* key, const char* value) {
 // have the same times, the outer one has the lower correlation, or was added first: calls are recorded as they end, and
 // the newest are added first.
 std::vector<uint32_t> GpuTables::Outermost() const {
-  std::vector<uint32_t> order(calls_.size()), outermost(calls_.size());
-  std::iota(order.begin(), order.end(), 0u);
+  std::vector<uint32_t> outermost(calls_.size());
   const auto key = [&](uint32_t number) {
     const GpuCall& call = calls_[number];
     return std::tuple(call.tid, call.begin_ns, -call.duration_ns, call.correlation, number);
   };
-  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
   uint32_t outer = kNone;
-  for (const uint32_t number : order) {
+  for (const uint32_t number : NewestLast(calls_.size(), key)) {
     if (outer == kNone || !IsInside(calls_[number], calls_[outer])) outer = number;
     outermost[number] = outer;
   }
@@ -407,13 +414,20 @@ void GpuTables::AddCalls() {
 }
 
 // The call with a correlation that began last before `at_ns`: correlations wrap, and GPU work runs after its call
-// began.
-uint32_t GpuTables::CallOf(const std::vector<Cause>& causes, uint32_t correlation, int64_t at_ns) const {
+// began. `near`: where the last one was found in some causes; the next is often there, or right after it.
+uint32_t GpuTables::CallOf(const std::vector<Cause>& causes, uint32_t correlation, int64_t at_ns, size_t* near) const {
   if (correlation == 0) return kNone;
   const auto begin_ns = [&](const Cause& cause) { return trace_.calls.begin_ns[cause.call]; };
-  const auto after = std::partition_point(causes.begin(), causes.end(), [&](const Cause& cause) {
+  const auto is_before = [&](const Cause& cause) {
     return std::tuple(cause.correlation, begin_ns(cause)) <= std::tuple(correlation, at_ns);
-  });
+  };
+  const auto is_end = [&](size_t at) {
+    return at <= causes.size() && (at == 0 || is_before(causes[at - 1])) &&
+           (at == causes.size() || !is_before(causes[at]));
+  };
+  if (!is_end(*near) && !is_end(++*near))
+    *near = static_cast<size_t>(std::partition_point(causes.begin(), causes.end(), is_before) - causes.begin());
+  const auto after = causes.begin() + static_cast<std::ptrdiff_t>(*near);
   if (after != causes.begin() && std::prev(after)->correlation == correlation) return std::prev(after)->call;
   const bool is_soon =
       after != causes.end() && after->correlation == correlation && begin_ns(*after) - at_ns <= kEarlyNs;
@@ -435,20 +449,24 @@ void GpuTables::IndexCalls() {
 
 void GpuTables::SortActivities() {
   model::GpuColumns& gpu = trace_.gpu;
-  std::vector<uint32_t> order(gpu.size());
-  std::iota(order.begin(), order.end(), 0u);
   const auto key = [&](uint32_t row) { return std::tuple(gpu.stream[row], gpu.begin_ns[row], gpu.call[row], ~row); };
-  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
-  const Reordering reordering(order);
-  for (auto* column : {&gpu.begin_ns, &gpu.duration_ns}) reordering.Apply(column);
+  const std::vector<uint32_t> order = NewestLast(gpu.size(), key);
+  const auto sort = [&](auto* column) {
+    std::remove_reference_t<decltype(*column)> sorted;
+    sorted.reserve(order.size());
+    for (const uint32_t row : order) sorted.push_back((*column)[row]);
+    column->swap(sorted);
+  };
+  for (auto* column : {&gpu.begin_ns, &gpu.duration_ns}) sort(column);
   for (auto* column : {&gpu.stream, &gpu.name, &gpu.call, &gpu.shape, &gpu.graph, &gpu.node, &gpu.scope_path})
-    reordering.Apply(column);
-  reordering.Apply(&gpu.kind);
-  reordering.Apply(&gpu.bytes);
+    sort(column);
+  sort(&gpu.kind);
+  sort(&gpu.bytes);
+  size_t near = 0;
   for (uint32_t row = 0; row < gpu.size(); ++row) {
     model::StreamRow& stream = trace_.streams[gpu.stream[row]];
     if (stream.event_count++ == 0) stream.first_event = row;
-    gpu.call[row] = CallOf(collectors_[added_by_[gpu.stream[row]]].causes, gpu.call[row], gpu.begin_ns[row]);
+    gpu.call[row] = CallOf(collectors_[added_by_[gpu.stream[row]]].causes, gpu.call[row], gpu.begin_ns[row], &near);
   }
 }
 

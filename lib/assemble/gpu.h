@@ -119,7 +119,7 @@ class GpuTables final : public TraceBuilder {
   void SortSamples();
   void AddUuid(const GpuDevice& device);
   model::StringId Text(uint32_t id) const { return id < trace_.strings.size() ? id : 0; }
-  uint32_t CallOf(const std::vector<Cause>& causes, uint32_t correlation, int64_t at_ns) const;
+  uint32_t CallOf(const std::vector<Cause>& causes, uint32_t correlation, int64_t at_ns, size_t* near) const;
 
   const snapshot::Texts& texts_;
   model::Trace& trace_;

@@ -279,8 +279,11 @@ Intervals DeviceBusy(const Trace& trace, uint32_t device) {
   std::vector<Interval> intervals;
   for (uint32_t stream = 0; stream < trace.streams.size(); ++stream) {
     if (trace.streams[stream].device != device) continue;
-    const Intervals busy = StreamBusy(trace, stream);
-    intervals.insert(intervals.end(), busy.begin(), busy.end());
+    Intervals busy = StreamBusy(trace, stream);
+    if (intervals.empty())
+      intervals = std::move(busy);
+    else
+      intervals.insert(intervals.end(), busy.begin(), busy.end());
   }
   return Union(std::move(intervals));
 }
@@ -348,7 +351,9 @@ LaunchLag FindLaunchLag(const Trace& trace, uint32_t device, int64_t begin_ns, i
   return lag;
 }
 
-GpuTime::GpuTime(const Trace& trace)
+GpuTime::GpuTime(const Trace& trace) : GpuTime(trace, CoverageIndex(trace)) {}
+
+GpuTime::GpuTime(const Trace& trace, const CoverageIndex& coverage)
     : batches_(trace.batches.size()),
       requests_(trace.requests.size()),
       requests_by_events_(trace.requests.size()),
@@ -363,7 +368,6 @@ GpuTime::GpuTime(const Trace& trace)
     Worked& worked = batch != kNone ? of_batches[batch] : of_requests[request];
     (IsSpan(trace, row) ? worked.spans : worked.rows).push_back(GpuInterval(trace, row));
   }
-  const CoverageIndex coverage(trace);
   for (uint32_t request = 0; request < trace.requests.size(); ++request) {
     const bool is_by_events = of_requests[request].IsByEvents(coverage.IsOwnMostlyRecorded(request));
     requests_[request] = TotalNs(of_requests[request].Take(is_by_events));

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/call_class.h"
+#include "base/sort_runs.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace model {
@@ -39,7 +40,7 @@ GpuWaits::GpuWaits(const Trace& trace, const LaunchIndex& launches)
   for (uint32_t row = 0; row < gpu.size(); ++row) {
     if (!has_operations_ || gpu.kind[row] != GpuKind::kSpan) ends_.push_back(row);
   }
-  std::stable_sort(ends_.begin(), ends_.end(), [&](uint32_t a, uint32_t b) { return EndNs(a) < EndNs(b); });
+  base::SortRuns(&ends_, [&](uint32_t a, uint32_t b) { return EndNs(a) < EndNs(b); });
 
   const auto device_of = [&](uint32_t row) { return trace.streams[gpu.stream[row]].device; };
   on_stream_ = GroupBy(static_cast<uint32_t>(trace.streams.size()), [&](uint32_t row) { return gpu.stream[row]; });

@@ -7,8 +7,8 @@
 #include <iterator>
 #include <map>
 #include <numeric>
-#include <set>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -151,8 +151,8 @@ Intervals LongestGaps(const Intervals& recorded, const Intervals& busy) {
 GpuReport::GpuReport(const Trace& trace, const model::RequestIndex& index)
     : trace_(trace),
       index_(index),
-      time_(trace),
       coverage_(trace),
+      time_(trace, coverage_),
       operator_times_(trace),
       parts_(trace, coverage_),
       state_(trace),
@@ -316,12 +316,6 @@ std::string GpuReport::StreamNumber(uint32_t stream) const {
   if (row.name != 0) number += " " + Text(row.name);
   return number;
 }
-const std::string& GpuReport::BriefName(model::StringId compiled) {
-  const auto [name, is_new] = names_.try_emplace(compiled);
-  if (is_new) name->second = model::ReadKernelName(trace_.strings[compiled]).brief;
-  return name->second;
-}
-
 uint64_t GpuReport::StreamsUsed(uint32_t device) const {
   return static_cast<uint64_t>(
       std::count_if(trace_.streams.begin(), trace_.streams.end(), [&](const model::StreamRow& stream) {
@@ -377,18 +371,23 @@ void GpuReport::Device(uint32_t device, const During& during, Lines* lines) {
 
 void GpuReport::Kernels(uint32_t device, Lines* lines) {
   const model::GpuColumns& gpu = trace_.gpu;
+  std::unordered_map<model::StringId, Sum> compiled;  // kernels
   Sums sums;
-  std::map<std::string, std::set<model::StringId>> kinds;  // instantiations with the same brief name
+  std::map<std::string, size_t> kinds;  // instantiations with the same brief name
   Sum all;
+  const auto named = [](std::string name) { return name.empty() ? std::string("(unnamed)") : name; };
   for (uint32_t row = 0; row < gpu.size(); ++row) {
     if (trace_.streams[gpu.stream[row]].device != device) continue;
     if (gpu.kind[row] != GpuKind::kKernel && gpu.kind[row] != GpuKind::kGraph) continue;
-    const bool is_kernel = gpu.kind[row] == GpuKind::kKernel;
-    std::string name = is_kernel ? BriefName(gpu.name[row]) : model::ActivityName(trace_, row);
-    if (name.empty()) name = "(unnamed)";
-    sums[name].Add(gpu.duration_ns[row]);
-    if (is_kernel) kinds[name].insert(gpu.name[row]);
+    Sum& sum =
+        gpu.kind[row] == GpuKind::kKernel ? compiled[gpu.name[row]] : sums[named(model::ActivityName(trace_, row))];
+    sum.Add(gpu.duration_ns[row]);
     all.Add(gpu.duration_ns[row]);
+  }
+  for (const auto& [id, sum] : compiled) {
+    const std::string name = named(model::ReadKernelName(trace_.strings[id]).brief);
+    sums[name].Add(sum);
+    ++kinds[name];
   }
   if (sums.empty()) return;
   lines->Add(7, PadRight("kernel", 42) + PadLeft("count", 10) + PadLeft("time", 12) + PadLeft("share", 9) +
@@ -404,7 +403,7 @@ void GpuReport::Kernels(uint32_t device, Lines* lines) {
       rest.Add(rows[i].second);
       continue;
     }
-    const size_t count = kinds[rows[i].first].size();
+    const size_t count = kinds[rows[i].first];
     const std::string of = count > 1 ? " (" + Count(count) + " kinds)" : "";
     add(model::ShortName(rows[i].first, std::min(model::kShortName, 42 - of.size())) + of, rows[i].second);
   }

@@ -8,7 +8,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <unordered_map>
 
 #include "base/columns.h"
 #include "model/kernel_name.h"
@@ -41,7 +40,6 @@ class GpuReport {
   // And its context: "7 (context 1)".
   std::string StreamNumber(uint32_t stream) const;
   std::string ThreadName(uint32_t thread) const;
-  const std::string& BriefName(model::StringId compiled);
   std::string Attribute(std::string_view key) const { return std::string(trace_.AttributeOf(key)); }
   // The batches that CUDA events timed; nullopt if they timed nothing at all.
   std::optional<uint64_t> BatchesTimed() const;
@@ -65,14 +63,13 @@ class GpuReport {
 
   const model::Trace& trace_;
   const model::RequestIndex& index_;
-  const model::GpuTime time_;
   const model::CoverageIndex coverage_;
+  const model::GpuTime time_;
   const model::OperatorTimes operator_times_;
   const GpuPartsIndex parts_;
   const GpuState state_;
   const std::string why_no_kernels_;
   model::Intervals deep_;  // parts of the window in which GPU activities were recorded, including lost ones
-  std::unordered_map<model::StringId, std::string> names_;
 };
 
 }  // namespace pitot::report

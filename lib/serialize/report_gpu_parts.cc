@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -19,12 +20,10 @@ using model::Intervals;
 using model::kNone;
 using model::Trace;
 
-enum class CallKind : uint8_t { kOwn, kLaunch, kWait, kOther };  // kOwn: a mark of Pitot's, not a call of the API
+enum class CallKind : uint8_t { kOwn, kLaunch, kOther };  // kOwn: a mark of Pitot's, not a call of the API
 
-CallKind KindOf(const Trace& trace, const model::WaitingCalls& waiting, uint32_t call) {
-  const std::string_view name = trace.strings[trace.calls.name[call]];
+CallKind KindOf(std::string_view name) {
   if (model::IsMark(name)) return CallKind::kOwn;
-  if (waiting.Has(call)) return CallKind::kWait;
   return model::IsSubmission(name) ? CallKind::kLaunch : CallKind::kOther;
 }
 
@@ -49,14 +48,14 @@ class Owner {
   Owner(const Trace& trace, uint32_t request)
       : trace_(trace), request_(request), memberships_(MembershipsOf(trace, request)) {}
 
-  void Add(uint32_t call, int64_t begin_ns, int64_t end_ns, std::vector<Interval>* intervals) const {
+  void Add(uint32_t call, int64_t begin_ns, int64_t end_ns, std::vector<Interval>* intervals) {
     const uint32_t batch = trace_.calls.batch[call];
     if (batch == kNone) {
       if (trace_.calls.request[call] == request_) intervals->push_back({begin_ns, end_ns});
       return;
     }
-    const auto [first, last] = memberships_.equal_range(batch);
-    for (auto member = first; member != last; ++member) {
+    if (batch != batch_) members_ = memberships_.equal_range(batch_ = batch);
+    for (auto member = members_.first; member != members_.second; ++member) {
       const Interval part{std::max(begin_ns, member->second.begin_ns), std::min(end_ns, member->second.end_ns)};
       if (part.begin_ns < part.end_ns) intervals->push_back(part);
     }
@@ -66,6 +65,8 @@ class Owner {
   const Trace& trace_;
   const uint32_t request_;
   const Memberships memberships_;
+  uint32_t batch_ = kNone;  // asked for last
+  std::pair<Memberships::const_iterator, Memberships::const_iterator> members_;
 };
 
 }  // namespace
@@ -85,7 +86,7 @@ GpuPartsIndex::GpuPartsIndex(const Trace& trace, const model::CoverageIndex& cov
 }
 
 GpuParts GpuPartsIndex::Of(uint32_t request) const {
-  const Owner owner(trace_, request);
+  Owner owner(trace_, request);
   const model::RequestRow& row_of = trace_.requests[request];
   const Interval ran{row_of.begin_ns, trace_.RequestEnd(row_of)};
   std::vector<Interval> worked, launching, waiting, calling, missing = lost_;
@@ -102,14 +103,16 @@ GpuParts GpuPartsIndex::Of(uint32_t request) const {
     if (!is_known && coverage_.MayBeOf(request, trace_.streams[trace_.gpu.stream[row]].device))
       missing.push_back({begin_ns, end_ns});
   }
+  std::unordered_map<model::StringId, CallKind> kinds;  // by name
   for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
     if (trace_.CallEnd(call) <= ran.begin_ns || trace_.calls.begin_ns[call] >= ran.end_ns) continue;
-    const CallKind kind = KindOf(trace_, waiting_, call);
-    if (kind == CallKind::kOwn) continue;
+    const auto [kind, is_new] = kinds.try_emplace(trace_.calls.name[call]);
+    if (is_new) kind->second = KindOf(trace_.strings[trace_.calls.name[call]]);
+    if (kind->second == CallKind::kOwn) continue;
     owner.Add(call, trace_.calls.begin_ns[call], trace_.CallEnd(call),
-              kind == CallKind::kLaunch ? &launching
-              : kind == CallKind::kWait ? &waiting
-                                        : &calling);
+              waiting_.Has(call)                  ? &waiting
+              : kind->second == CallKind::kLaunch ? &launching
+                                                  : &calling);
   }
   Intervals rest = model::Union({ran});
   const auto take = [&rest](const Intervals& part) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -80,12 +81,16 @@ std::string UsageReport::Allocations(uint32_t request) const {
   const auto batches = index_.Batches(request);  // in order
   uint64_t allocations = 0, frees = 0;
   int64_t ns = 0;
+  std::unordered_map<model::StringId, bool> names;  // whether they are of allocations
   for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
     const uint32_t batch = trace_.calls.batch[call];
     const bool is_its = batch == kNone ? trace_.calls.request[call] == request
                                        : std::binary_search(batches.begin(), batches.end(), batch);
+    if (!is_its) continue;
     const std::string_view name = trace_.strings[trace_.calls.name[call]];
-    if (!is_its || !model::IsAllocation(name)) continue;
+    const auto [known, is_new] = names.try_emplace(trace_.calls.name[call]);
+    if (is_new) known->second = model::IsAllocation(name);
+    if (!known->second) continue;
     ++(name.find("Free") != std::string_view::npos ? frees : allocations);
     ns += trace_.CallEnd(call) - trace_.calls.begin_ns[call];
   }

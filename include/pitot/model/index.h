@@ -128,6 +128,8 @@ struct LaunchLag {
 PITOT_EXPORT LaunchLag FindLaunchLag(const Trace& trace, uint32_t device, int64_t begin_ns = INT64_MIN,
                                      int64_t end_ns = INT64_MAX, int64_t late_ns = 0);
 
+class CoverageIndex;
+
 // How long GPUs worked for batches and requests, in whole ns.
 //
 // A batch's GPU time is the length of the union of all rows of `gpu` caused by calls in its context, on any device and
@@ -151,8 +153,9 @@ class PITOT_EXPORT GpuTime {
     uint32_t request;
     int64_t ns;
   };
-  // O(n log n). Keeps no reference to the trace.
+  // O(n log n). Keeps no reference to the trace, or to the index of its coverage.
   explicit GpuTime(const Trace& trace);
+  GpuTime(const Trace& trace, const CoverageIndex& coverage);
   int64_t Batch(uint32_t batch) const { return batches_[batch]; }
   int64_t Request(uint32_t request) const { return requests_[request]; }
   // Whether it comes from CUDA events, and so includes gaps between kernels.

@@ -78,28 +78,42 @@ int64_t Between(const std::vector<uint64_t>& sums, size_t first, size_t last) {
 
 constexpr uint64_t kBase = 0x9e3779b97f4a7c15;
 
-// The patterns of one length met so far: open addressing, by hash.
+// The patterns of one length met so far: open addressing, by hash. At most half of the cells are taken.
 class Table {
  public:
-  explicit Table(size_t rows) {
-    size_t size = 16;
-    while (size < 2 * rows) size *= 2;
-    cells_.resize(size);
-  }
   struct Cell {
     uint64_t hash = 0;
     Pattern pattern;
     uint64_t free_from = 0;  // earlier positions are in an occurrence already counted
   };
-  Cell& Of(uint64_t hash) {
-    for (size_t at = hash & (cells_.size() - 1);; at = (at + 1) & (cells_.size() - 1)) {
-      if (cells_[at].pattern.length == 0 || cells_[at].hash == hash) return cells_[at];
-    }
+  // Valid until the next call.
+  Cell& Of(uint64_t hash, uint32_t first, uint32_t length) {
+    if (Cell& known = At(hash); known.pattern.length != 0) return known;
+    if (2 * ++patterns_ > cells_.size()) Grow();
+    Cell& cell = At(hash);
+    cell.hash = hash;
+    cell.pattern.first = first;
+    cell.pattern.length = length;
+    return cell;
   }
   const std::vector<Cell>& cells() const { return cells_; }
 
  private:
-  std::vector<Cell> cells_;
+  Cell& At(uint64_t hash) {
+    size_t at = hash & (cells_.size() - 1);
+    while (cells_[at].pattern.length != 0 && cells_[at].hash != hash) at = (at + 1) & (cells_.size() - 1);
+    return cells_[at];
+  }
+  void Grow() {
+    std::vector<Cell> before(2 * cells_.size());
+    before.swap(cells_);
+    for (const Cell& cell : before) {
+      if (cell.pattern.length != 0) At(cell.hash) = cell;
+    }
+  }
+
+  std::vector<Cell> cells_ = std::vector<Cell>(16);
+  size_t patterns_ = 0;
 };
 
 class Sequences final : public Analyzer {
@@ -165,17 +179,12 @@ class Sequences final : public Analyzer {
     for (const uint32_t length : kLengths) {
       uint64_t power = 1;
       for (uint32_t i = 0; i < length; ++i) power *= kBase;
-      Table table(analysis.trace().streams[stream].event_count);
+      Table table;
       uint64_t position = 0;
       for (const Stretch& stretch : stretches) {
         for (size_t at = 0; at + length <= stretch.rows.size(); ++at) {
           const uint64_t hash = stretch.hashes[at + length] - stretch.hashes[at] * power;
-          Table::Cell& cell = table.Of(hash);
-          if (cell.pattern.length == 0) {
-            cell.hash = hash;
-            cell.pattern.first = stretch.rows[at];
-            cell.pattern.length = length;
-          }
+          Table::Cell& cell = table.Of(hash, stretch.rows[at], length);
           if (position + at < cell.free_from) continue;  // occurrences do not overlap
           cell.free_from = position + at + length;
           ++cell.pattern.repeats;
