@@ -67,7 +67,7 @@ def wait_until(condition):
 
 class Rule(unittest.TestCase):
     def is_chosen(self, *arguments, isolated=0):
-        """Of a command line, as the interpreter presents it before the program runs."""
+        """Whether a command line is, as the interpreter presents it before the program runs."""
         known = list(arguments)
         while known and known[0].startswith("-") and known[0][-1] not in "mc" and known[0][:2] not in ("-m", "-c") and known[0] != "-":
             known.pop(0)
