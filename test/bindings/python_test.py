@@ -161,18 +161,6 @@ class Recording(WithFolder):
         for text in (b"factorial", b"named otherwise", b"outer of a failure"):
             self.assertIn(text, trace)
 
-    def test_functions_that_can_suspend_are_not_traced(self):
-        async def coroutine():
-            pass
-
-        def generator():
-            yield 1
-
-        for function in (coroutine, generator):
-            with self.assertRaisesRegex(TypeError, "can suspend"):
-                pitot.traced(function)
-        asyncio.run(coroutine())
-
     def test_a_wait_has_its_resource_and_the_owner(self):
         recorder = self.start()
         with pitot.Request("/holder"):

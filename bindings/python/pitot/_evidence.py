@@ -13,6 +13,7 @@ _log = logging.getLogger("pitot")
 _lock = threading.Lock()
 _stops: List[Callable[[], None]] = []
 _owner: Any = None  # the recorder it was begun for
+_added: List[Any] = []  # wrappers of functions in modules that may be imported later
 
 
 def start(owner: Any, collections: bool, interpreter_lock: bool, event_loops: bool, stacks: bool, compilation: bool) -> None:
@@ -41,6 +42,10 @@ def start(owner: Any, collections: bool, interpreter_lock: bool, event_loops: bo
         def install() -> None:
             install_loops()
             install_compilations()
+            at = len(_added)
+            while at > 0:  # makes no container
+                at -= 1
+                _added[at].install()
 
         look_if_late = _stacks.Stacks().look if stacks else None
         if stacks and _stacks.why_not():
@@ -51,6 +56,20 @@ def start(owner: Any, collections: bool, interpreter_lock: bool, event_loops: bo
         watch = _watch.Watch(interpreter_lock, install, _loops.look if event_loops else None, look_if_late)
         watch.start()
         _stops.append(watch.stop)
+
+
+def add(wrapper: Any) -> None:
+    """Has `wrapper.install` called again and again until the recorder stops, then its `remove`."""
+    with _lock:
+        wrapper.install()
+        _added.append(wrapper)
+        _stops.append(wrapper.remove)
+
+
+def after_fork() -> None:
+    """In a child, where no thread will release the lock."""
+    global _lock  # pylint: disable=global-statement
+    _lock = threading.Lock()
 
 
 def stop(owner: Any) -> None:
@@ -64,6 +83,7 @@ def stop(owner: Any) -> None:
 
 def _stop_locked() -> None:
     _calls.set_enter(None)
+    _added.clear()
     while _stops:
         _stops.pop()()
 

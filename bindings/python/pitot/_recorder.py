@@ -628,6 +628,7 @@ class Recorder:
 
 
 _running: Set[Recorder] = set()  # keeps recorders alive without help from the host
+before_start: Optional[Callable[[], None]] = None  # of PITOT_AUTO, whose recorder gives way to the program's own
 
 
 def set_counter_interval(interval_us: int) -> Status:
@@ -759,6 +760,8 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
         perfetto_file=perfetto_file, accept_unsafe_directory=accept_unsafe_directory,
         handle_ends=handle_ends, end_grace_ms=end_grace_ms, black_box_directory=_path(black_box_directory),
         language=lib.LANGUAGE_PYTHON, log=_address(_log_callback(log))))
+    if before_start is not None:
+        before_start()
     handle = c_void_p()
     status = _call(lib.recorder_start, byref(options), byref(handle))
     recorder = Recorder(handle.value, None if status else status)
