@@ -26,6 +26,7 @@ namespace pitot::cli {
 namespace {
 
 constexpr char kBoxes[] = "PITOT_BLACK_BOX_DIRECTORY", kIncidents[] = "PITOT_INCIDENT_DIRECTORY";
+constexpr char kAuto[] = "PITOT_AUTO";                                  // servers in Python record themselves
 constexpr int kNotFound = 127, kNotExecutable = 126, kSignalled = 128;  // as of a shell
 
 struct RunOptions {
@@ -187,6 +188,7 @@ int RunCommand(const RunOptions& given) {
   options.watch.tell = Complain;
   setenv(kBoxes, boxes.path().c_str(), 1);
   if (!options.watch.output.empty()) setenv(kIncidents, options.watch.output.c_str(), 1);
+  setenv(kAuto, "1", 0);
 
   Watching watching(options.watch);
   const pid_t command = Start(options.command);
@@ -229,7 +231,8 @@ void AddRun(CommandLine& line) {
   command.Add("--memory", &options->memory).HideFromHelp();
   command.Footer(
       "It sets PITOT_BLACK_BOX_DIRECTORY for the command, and with -o also PITOT_INCIDENT_DIRECTORY. A server with "
-      "pitot::Options::FromEnvironment has a black box then. SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are "
+      "pitot::Options::FromEnvironment has a black box then. Unless PITOT_AUTO is set, it sets that to 1: servers in "
+      "Python with Pitot's wheel record themselves. SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are "
       "passed on to the command.\n"
       "Exit codes: the command's; 128 and the signal's number if it was ended by one; 127 there is no such command; "
       "126 it cannot be run; 6 there is no folder for black boxes.");

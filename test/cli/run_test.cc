@@ -114,6 +114,15 @@ TEST_CASE("run ends as its command does, whose arguments and output are its own"
   for (const char* const without : {"run", "run --", "run true"}) CHECK(folder.Run(without).exit_code == 2);
 }
 
+TEST_CASE("run lets servers in Python record themselves, unless the environment says otherwise", "[cli]") {
+  const Folder folder;
+  unsetenv("PITOT_AUTO");
+  CHECK(folder.Run("run --memory . -- sh -c 'test $PITOT_AUTO = 1'").exit_code == 0);
+  setenv("PITOT_AUTO", "0", 1);
+  CHECK(folder.Run("run --memory . -- sh -c 'test $PITOT_AUTO = 0'").exit_code == 0);
+  unsetenv("PITOT_AUTO");
+}
+
 TEST_CASE("run writes an incident of a server that was killed, and says by what", "[cli]") {
   const Folder folder;
   const Result result = folder.Run(ServerThat("kill"));
