@@ -258,7 +258,8 @@ void Listen(Outcome* outcome, pitot::Recorder* recorder) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) return std::fprintf(stderr, "usage: pitot_judged DIRECTORY [INCIDENTS [MS [RECORDS [PERCENT]]]]\n"), 2;
+  if (argc < 2 || argv[1][0] == '-')
+    return std::fprintf(stderr, "usage: pitot_judged DIRECTORY [INCIDENTS [MS [RECORDS [PERCENT]]]]\n"), 2;
   const auto number = [&](int at, int otherwise) { return argc > at ? std::atoi(argv[at]) : otherwise; };
   const int incidents = number(2, 120), every_ms = number(3, 1000);
   const auto kernels_of_step = static_cast<uint32_t>(number(4, 300'000) * kStepNs / kWindowNs);

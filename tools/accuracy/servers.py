@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ WARM_UP_S = 1.0
 SAMPLE_S = 0.1
 TICK_NS = 1_000_000_000 // os.sysconf('SC_CLK_TCK')
 START_S, STOP_S, TOOL_S = 120, 60, 600
+SHORTEN = Path(__file__).with_name('shorten.py')
 PROGRAMS = ('faulty_image_server', 'faulty_decode_server', 'load_generator', 'pitot', 'played_server', 'alter_dump')
 ALL_REQUESTS = 1_000_000  # the number of slowest requests to list
 RING_BYTES, BUDGET_BYTES = 16 << 20, 1 << 30  # for a whole run in one incident
@@ -412,20 +414,17 @@ def ask(binaries: Path, path: Path, arguments: Sequence[Any], statuses: Sequence
 
 
 def ask_why(binaries: Path, path: Path, dump: Path) -> None:
-    """Writes the verdicts on all requests, one per line. Segments are added up to one: for a second of tokens they take gigabytes."""
+    """Writes the verdicts on all requests, shortened, one per line."""
     partial = path.with_name(path.name + '.partial')
     command = [str(binaries / 'pitot'), 'why', str(dump), '--every', '--json']
     with open(partial, 'w', encoding='utf-8') as out, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tool:
         assert tool.stdout is not None and tool.stderr is not None
         limit = threading.Timer(TOOL_S, tool.kill)
         limit.start()
-        for line in tool.stdout:
-            verdict = json.loads(line)
-            verdict['segments'] = [{'duration_ns': sum(segment['duration_ns'] for segment in verdict['segments'])}]
-            out.write(json.dumps(verdict) + '\n')
+        shortened = subprocess.run([sys.executable, SHORTEN], stdin=tool.stdout, stdout=out, check=False)
         errors = tool.stderr.read()
         limit.cancel()
-    if tool.returncode != 0:
+    if tool.returncode != 0 or shortened.returncode != 0:
         raise Failed(f'pitot why: status {tool.returncode}: {errors.strip()}')
     partial.replace(path)
 
