@@ -3,7 +3,6 @@
 
 #include <catch2/catch.hpp>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -45,10 +44,10 @@ TEST_CASE("the most memory that LibTorch held in a second is in the black box, n
   looks.last.SampleLast(looks.now_ns + kSecondNs / 2);  // the second is not over
   looks.Next();
 
-  using Values = std::map<std::string, std::vector<double>>;
-  CHECK(box.ValuesNow() == Values{{"LibTorch CPU allocated: most of each second, bytes", {before + 500}},
-                                  {"LibTorch allocated on GPU 3: most of each second, bytes", {1050}},
-                                  {"LibTorch reserved on GPU 3: most of each second, bytes", {4000}}});
+  auto values = box.ValuesNow();
+  CHECK(values["LibTorch CPU allocated: most of each second, bytes"] == std::vector<double>{before + 500});
+  CHECK(values["LibTorch allocated on GPU 3: most of each second, bytes"] == std::vector<double>{1050});
+  CHECK(values["LibTorch reserved on GPU 3: most of each second, bytes"] == std::vector<double>{4000});
 }
 
 TEST_CASE("memory that LibTorch uses first while it runs gets into the black box from then on", "[memory]") {
