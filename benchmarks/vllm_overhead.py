@@ -3,6 +3,7 @@
 """What recording costs a stock vLLM: time per token and CPU time, with integrations/vllm and without.
 
 usage: benchmarks/vllm_overhead.py OUT [--seconds N] [--seed N] [--engine fake] [--arm NAME:VARIABLE=VALUE,...]
+                                   [--leave-out ARM]
        benchmarks/vllm_overhead.py OUT --table
 
 Each arm is an engine in a process of its own. They take turns in short blocks of 8 and of 64 requests, in an order drawn anew each
@@ -18,7 +19,8 @@ Arms:
   no why           the same without why
   ctypes           default, with calls through ctypes
   kernels          default at depth kernels
---arm adds one: default with other variables of the environment.
+--arm adds one: default with other variables of the environment. PITOT_OVERHEAD_OPTIONS has options of pitot.start, as JSON without
+a comma. --leave-out takes one away; `off` and `off again` stay.
 
 Needs a GPU and, in PYTHONPATH, vLLM, tools/accuracy/vllm_plugin, and Pitot's package with integrations/vllm in it. --engine fake needs
 neither GPU nor vLLM.
@@ -42,6 +44,7 @@ ARMS: Dict[str, Dict[str, str]] = {
     'off': {'PITOT_VLLM': '0'}, 'off again': {'PITOT_VLLM': '0'}, 'hooks': {'PITOT_VLLM': 'hooks'}, 'default': {},
     'no why': {'PITOT_VLLM_RECORD': 'gpu,host'}, 'ctypes': {'PITOT_CALLS': 'ctypes'}, 'kernels': {'PITOT_VLLM_RECORD': 'gpu,host,why,kernels'}}
 NO_INCIDENTS = {'PITOT_VLLM_GAP_MS': '1000000', 'PITOT_VLLM_FIRST_TOKEN_MS': '1000000'}
+OPTIONS = 'PITOT_OVERHEAD_OPTIONS'
 READY_S, BLOCK_S, END_S = 200, 60, 20  # END_S: left for statistics and files
 SAVE_EVERY = 10  # rounds
 RESAMPLES = 2000
@@ -87,6 +90,8 @@ def serve(kind: str) -> None:
         answers.flush()
 
     begin_s = time.perf_counter()
+    import pitot.vllm
+    pitot.vllm.options.update(json.loads(os.environ.get(OPTIONS, '{}')))
     if kind == 'fake':
         import fake_engine
         engine: Any = fake_engine.Engine()
@@ -98,7 +103,6 @@ def serve(kind: str) -> None:
     if not is_recording and not os.environ.get('PITOT_VLLM'):
         sys.exit('no recorder runs')
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # this thread alone
-    import pitot
     answer(ready_s=time.perf_counter() - begin_s, is_native=pitot.is_native, is_recording=is_recording)
     words = [random.Random(7).randrange(10, 31000) for _ in range(64 * PROMPT)]
     for number, line in enumerate(sys.stdin):
@@ -157,7 +161,8 @@ def measure(options: argparse.Namespace) -> None:
         (options.out / 'results.json').write_text(json.dumps(results), encoding='utf-8')
 
     with tempfile.TemporaryDirectory() as name:
-        arms = [Arm(name_of, options.engine, environment, Path(name)) for name_of, environment in {**ARMS, **dict(options.arm)}.items()]
+        arms = [Arm(name_of, options.engine, environment, Path(name)) for name_of, environment in {**ARMS, **dict(options.arm)}.items()
+                if name_of not in options.leave_out]
         for arm in arms:
             ready = arm.read(max(1.0, READY_S - elapsed_s()))
             results['arms'][arm.name] = ready or {'failed': arm.said()}
@@ -248,6 +253,7 @@ def main() -> int:
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--engine', choices=('vllm', 'fake'), default='vllm')
     parser.add_argument('--arm', action='append', type=read_arm, default=[], metavar='NAME:VARIABLE=VALUE,...')
+    parser.add_argument('--leave-out', action='append', default=[], choices=sorted(ARMS.keys() - {'off', 'off again'}), metavar='ARM')
     parser.add_argument('--table', action='store_true', help='only print the table of OUT/results.json')
     parser.add_argument('--serve', action='store_true', help=argparse.SUPPRESS)
     options = parser.parse_args()
