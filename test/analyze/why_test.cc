@@ -1256,7 +1256,8 @@ TEST_CASE("a slow call for a kernel that waited for the driver's lock names the 
 }
 
 TEST_CASE("a launch kept out of the driver by another's copy waited for the same work", "[why]") {
-  const auto walk = [](bool is_own, bool is_launch_waited_for, const char* call) {
+  const auto walk = [](bool is_own, bool is_launch_waited_for, const char* call,
+                       const char* late = "cudaLaunchKernel") {
     Server server;
     const uint32_t theirs = server.Request(1, 50, 400, server.http);
     const uint32_t third = server.Request(2, 50, 400, server.other);
@@ -1268,7 +1269,7 @@ TEST_CASE("a launch kept out of the driver by another's copy waited for the same
     const auto first = static_cast<uint32_t>(server.maker.trace.calls.size() - 8);
     server.maker.Gpu(0, GpuKind::kKernel, "long", 115 * kUs, 165 * kUs, is_own ? first : 2);
     server.maker.Gpu(0, GpuKind::kMemcpy, "device to pageable", 282 * kUs, 3 * kUs, 0);
-    server.Call("cudaLaunchKernel", 200, 295, {row, kNone});
+    server.Call(late, 200, 295, {row, kNone});
     if (is_launch_waited_for) {
       server.Gpu("gemm", 310, 313, 1);
       server.Call("cudaStreamSynchronize", 297, 314, {row, kNone}, 1);
@@ -1288,6 +1289,8 @@ TEST_CASE("a launch kept out of the driver by another's copy waited for the same
         });
     CHECK(longest->by.request == 1);  // the third one's row
   }
+  // Pitot's record of an event waits as launches do.
+  CHECK(walk(false, false, "cudaMemcpy", "CudaEventScope").blame[Blame::kGpuQueueWaitOthers] == 85 * kUs);
   // It waited for its own, until the launch of that.
   const RequestBlame own = walk(true, false, "cudaMemcpy");
   CHECK(own.blame[Blame::kGpuExecExpected] == 165 * kUs);

@@ -96,7 +96,9 @@ void Walk::Call(const Piece& piece, int64_t begin_ns) {
       }
     }
   }
-  if ((Enqueues(what) || AsksForKernel(trace_, call)) && LaunchBehindDriver(call, begin_ns)) return;
+  // Pitot's record of an event waits for the driver as launches do.
+  const bool is_mark = what == CallClass::kMark && index_.gpu.AreOperationsRecorded(call_ns, now_ns_);
+  if ((Enqueues(what) || is_mark || AsksForKernel(trace_, call)) && LaunchBehindDriver(call, begin_ns)) return;
   EmitCall(begin_ns, call, piece.event);
 }
 
