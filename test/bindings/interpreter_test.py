@@ -11,6 +11,7 @@ import ctypes
 import faulthandler
 import functools
 import gc
+import hashlib
 import importlib.util
 import os
 import socket
@@ -469,6 +470,35 @@ class Interpreter(WithRecorder):
                                           looks_for=looks_for)
             self.assertEqual(_library.watch_interpreter(struct) & (_library.WATCH_STOP | _library.WATCH_LOCK), looks_for)
             self.assertGreaterEqual(struct.got_ns - struct.asked_ns, 2_000_000)
+
+    def test_the_lock_is_not_asked_for_while_one_thread_alone_runs(self):
+        asked, is_over = [], threading.Event()
+        let_go, take = ctypes.PYFUNCTYPE(ctypes.c_void_p)(lambda: None), ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(asked.append)
+
+        def spin():  # without the lock, for long
+            while not is_over.is_set():
+                hashlib.pbkdf2_hmac("sha256", b"", b"", 1_000_000)
+
+        def asks(*tids, pause_us=10_000):
+            count = len(tids)
+            struct = _library.WatchStruct(
+                let_go=ctypes.cast(let_go, ctypes.c_void_p), take=ctypes.cast(take, ctypes.c_void_p), looks_for=_library.WATCH_LOCK,
+                pause_us=pause_us, most_us=100_000, next_refresh_ns=(1 << 64) - 1, tids=(ctypes.c_int64 * count)(*tids), count=count,
+                cpu_ns=(ctypes.c_uint64 * count)(), listed_ns=(ctypes.c_uint64 * count)())
+            _library.watch_interpreter(struct)  # learns when the threads ran
+            asked.clear()
+            _library.watch_interpreter(struct)
+            return len(asked)
+
+        spinner = threading.Thread(target=spin)
+        spinner.start()
+        self.addCleanup(spinner.join)
+        self.addCleanup(is_over.set)
+        self.wait_until(lambda: asks(spinner.native_id) == 1, "at the end, for what has to be looked at in Python")
+        self.wait_until(lambda: asks(spinner.native_id, spinner.native_id) > 4, "two run")
+        self.wait_until(lambda: asks(threading.get_native_id()) > 4, "one hardly runs: it may wait for a holder that sleeps")
+        self.wait_until(lambda: asks() > 4, "none is known")
+        self.wait_until(lambda: asks(spinner.native_id, pause_us=2000) > 4, "one that waits may sleep for as long")
 
     def test_a_stop_is_recorded_with_the_only_thread_that_ran(self):
         ms, stops = 1_000_000, []

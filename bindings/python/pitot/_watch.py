@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Watches the interpreter: the holder of its lock, its garbage collections, and the names of its threads.
 
-A thread of Python asks for the interpreter's lock every 10 ms. It reads the clock before it asks, without the lock. If it
-has to wait, another thread had the lock, and others waited as well. The threads' CPU time tells the holder: it ran during
-the wait, and sleeps after it. Threads in native code without the lock run on. The holder's frame is the place reached
-when it gave the lock up.
+A thread of Python asks for the interpreter's lock every 10 ms, unless one thread alone ran meanwhile. It reads the clock before
+it asks, without the lock. If it has to wait, another thread had the lock, and others waited as well. The threads' CPU time
+tells the holder: it ran during the wait, and sleeps after it. Threads in native code without the lock run on. The holder's
+frame is the place reached when it gave the lock up.
 
 A free-threaded interpreter has no lock. It stops all threads at times, for collections and for looks at all of them. The
 watching thread waits for the end of such a stop when it asks.

@@ -971,10 +971,11 @@ typedef struct pitot_interpreter_watch {
   uint64_t threads_known;    // private
 } pitot_interpreter_watch;
 // Looks again and again, without the interpreter's lock, until there is something to do. Returns what it found. Between
-// looks it asks for the lock only if PITOT_WATCH_LOCK or PITOT_WATCH_STOP is set, and gives it back at once. For
-// PITOT_WATCH_STOP its wait for a CPU does not count: `got_ns` is earlier by that.
-// Threads: one with the interpreter's lock, which it has again afterwards.
-// Cost: a look is a system call for each thread, 32 at most; every 100 ms one for each of `count`, and a directory.
+// looks it asks for the lock only if PITOT_WATCH_LOCK or PITOT_WATCH_STOP is set, and gives it back at once. With
+// PITOT_WATCH_LOCK it does not ask if one of at most 32 threads ran since the last look, 6 ms ago or more, and for
+// a fifth of that time: no other waits for the lock then. For PITOT_WATCH_STOP its wait for a CPU does not count:
+// `got_ns` is earlier by that. Threads: one with the interpreter's lock, which it has again afterwards. Cost: a look is
+// two system calls for each thread, 64 at most; every 100 ms one for each of `count`, and a directory.
 PITOT_C_API pitot_watch_event pitot_watch_interpreter(pitot_interpreter_watch* watch);
 // Stacks of threads while a request is late (pitot/stack.h says more of each). pitot_watch_late_requests begins (1) or
 // ends (0) to learn what routes usually take. pitot_find_late_threads writes the ids of at most `most` threads at work
