@@ -16,6 +16,8 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
+import weakref
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGE = os.environ.get("PITOT_PACKAGE", os.path.join(HERE, "..", "..", "bindings", "python"))
@@ -56,7 +58,7 @@ class Forms(unittest.TestCase):
                     if name == "from_token" or name == "begin_step":
                         one, other = getattr(native, name), getattr(through_ctypes, name)
                     self.assertEqual(self.parameters(one), self.parameters(other))
-        for name in ("scope", "instant", "counter", "now", "emit_many"):
+        for name in ("scope", "hook", "instant", "counter", "now", "emit_many"):
             self.assertEqual(self.parameters(getattr(pitot, name)),
                              self.parameters(getattr(_record, name, None) or getattr(_request, name)))
 
@@ -165,6 +167,73 @@ class Recorded(unittest.TestCase):
         self.assertEqual(self.recorder.stats().scopes_misnested, 0)
         self.assertGreater(self.recorder.stats().events_recorded, before.events_recorded)
 
+    def test_a_hook_calls_the_function_in_a_scope_and_then_what_looks_at_it(self):
+        seen = []
+
+        class Engine:
+            def step(self, number, *, by=1):
+                self.inner = pitot.this_owner()
+                return number + by
+
+        engine = Engine()
+        engine.step = pitot.hook(engine.step, "step", after=lambda result, *args, **kwargs: seen.append((result, args, kwargs)))
+        before = self.recorder.stats().events_recorded
+        self.assertEqual((engine.step(3), engine.step(number=3, by=4)), (4, 7))
+        self.assertEqual(seen, [(4, (3,), {}), (7, (), {"number": 3, "by": 4})])
+        self.assertEqual(self.recorder.stats().events_recorded - before, 2)
+        self.assertEqual(engine.step.__wrapped__.__func__, Engine.step)
+        many = pitot.hook(lambda *args: len(args), "many", after=lambda result, *args: seen.append((result, len(args))))
+        self.assertEqual((many(*range(20)), seen[-1]), (20, (20, 20)))
+
+    def test_a_hook_on_a_function_that_raises_looks_at_nothing(self):
+        seen = []
+        with self.assertRaises(ZeroDivisionError):
+            pitot.hook(lambda: 1 // 0, "fails", after=seen.append)()
+        self.assertEqual((seen, self.recorder.stats().scopes_misnested), ([], 0))
+
+    def test_a_server_sees_no_failure_of_what_looks_and_that_is_called_no_more(self):
+        told, failing = [], unittest.mock.Mock(side_effect=ValueError("mine"))
+        hook = pitot.hook(lambda: 7, "work", failing, told.append)
+        self.assertEqual((hook(), hook(), failing.call_count), (7, 7, 1))
+        self.assertEqual([str(error) for error in told], ["mine"])
+        self.assertIsNotNone(told[0].__traceback__)
+        with self.assertLogs("pitot", "ERROR") as logged:
+            self.assertEqual(pitot.hook(lambda: 7, "work", failing)(), 7)
+        self.assertIs(logged.records[0].exc_info[1], failing.side_effect)
+        with self.assertRaises(KeyboardInterrupt):
+            pitot.hook(lambda: 7, "work", unittest.mock.Mock(side_effect=KeyboardInterrupt), told.append)()
+        self.assertEqual(len(told), 1)
+
+    def test_what_looks_at_a_hook_may_end_that_and_may_put_the_function_back(self):
+        class Engine:
+            def step(self):
+                del self.step
+                return 1
+
+        engine, looks = Engine(), unittest.mock.Mock(side_effect=[None, True, None])
+        hook = pitot.hook(lambda: 7, "work", looks)
+        self.assertEqual(([hook() for _ in range(4)], looks.call_count), ([7] * 4, 2))
+        engine.step = pitot.hook(engine.step, "step", lambda result: seen.append(result))
+        seen = []
+        self.assertEqual((engine.step(), seen), (1, [1]))
+        self.assertNotIn("step", vars(engine))
+
+    def test_a_hook_in_a_cycle_is_collected(self):
+        class Engine:
+            def step(self):
+                return self
+
+        engine, gone = Engine(), []
+        engine.step = pitot.hook(engine.step, "step", lambda result: None)
+        weakref.finalize(engine, gone.append, True)
+        del engine
+        gc.collect()
+        self.assertEqual(gone, [True])
+
+    def test_a_hook_wants_a_name(self):
+        with self.assertRaises(pitot.InvalidArgument):
+            pitot.hook(len, 7)
+
     @unittest.skipUnless(IS_NATIVE, "the other form leaks it")
     def test_a_second_init_abandons_the_first_request(self):
         request = pitot.Request("/x")
@@ -257,6 +326,14 @@ class Recorded(unittest.TestCase):
         requests = [pitot.Request("/x") for _ in range(8)]
         texts = ["route " + "x" * 10, "\ud800 without UTF-8"]
 
+        hooked = []
+
+        def look(result, *args):
+            hooked.append(result)
+
+        def wrong_look(result, *args):
+            raise ValueError
+
         class Text(str):
             """A name that is compared by code of its own, so no scope is kept for it."""
 
@@ -277,6 +354,9 @@ class Recorded(unittest.TestCase):
                 step.end_step(requests, [1] * 8)
                 pitot.Batch("x").join_many(requests * 10, [2.0] * 80)
                 pitot.emit_many(requests * 10, [1] * 80)
+                self.assertEqual(pitot.hook(len, text, look)(requests), 8)
+                self.assertEqual(pitot.hook(len, text, wrong_look, hooked.append)(requests), 8)
+                hooked.clear()
                 for wrong in (lambda: request.emit("1"), lambda: pitot.Request(7), lambda: pitot.emit_many([7]),
                               lambda: pitot.Batch.begin_step("x", requests, [1, "2"] * 4), lambda: request.set_label(text, 7)):
                     with self.assertRaises(pitot.InvalidArgument):

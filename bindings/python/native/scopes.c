@@ -4,6 +4,8 @@
 #include "native.h"
 
 PyTypeObject *g_scope_type, *g_wait_type;
+static PyTypeObject* g_hook_type;
+static PyObject* g_log_failure;  // of pitot._record
 
 // The result of `scope`. Its only state is its name, so one object serves all threads and nests in itself.
 typedef struct ScopeObject {
@@ -92,7 +94,12 @@ static PyObject* Counter(PyObject* module, PyObject* const* args, Py_ssize_t cou
   Py_RETURN_NONE;
 }
 
+static PyObject* MakeHook(PyObject* module, PyObject* const* args, Py_ssize_t count, PyObject* keywords);
+
 PyMethodDef kScopeFunctions[] = {
+    PITOT_FAST("hook", MakeHook,
+               "hook($module, function, name, after=None, failed=None)\n--\n\nReturns a function that calls `function` "
+               "in a scope, and then `after` with its result and arguments."),
     PITOT_FAST("scope", Scope,
                "scope($module, name)\n--\n\nRecords the time of a block: `with pitot.scope(\"decode\"):`."),
     PITOT_FAST("instant", Instant,
@@ -188,9 +195,132 @@ static PyType_Slot kWaitSlots[] = {{Py_tp_doc, "Wait(kind, resource, owner=(0, 0
                                    {0, NULL}};
 static PyType_Spec kWaitSpec = {"pitot.Wait", sizeof(WaitObject), 0, kBlockFlags, kWaitSlots};
 
+// ---- Hook. ----
+
+typedef struct HookObject {
+  PyObject base;
+  vectorcallfunc call;
+  pitot_name name;
+  PyObject* function;
+  PyObject* after;  // NULL: none, or it has failed or asked for no more
+  PyObject* failed;
+} HookObject;
+
+// Tells of the exception that `after` raised. It is called no more. What `failed` raises goes to sys.unraisablehook.
+static void FailHook(HookObject* self) {
+  PyObject *type, *error, *trace;
+  PyErr_Fetch(&type, &error, &trace);
+  PyErr_NormalizeException(&type, &error, &trace);
+  if (trace != NULL) PyException_SetTraceback(error, trace);
+  Py_CLEAR(self->after);
+  PyObject* const done = PyObject_CallFunctionObjArgs(self->failed, error, NULL);
+  if (done == NULL) PyErr_WriteUnraisable(self->failed);
+  Py_XDECREF(done);
+  Py_XDECREF(type);
+  Py_XDECREF(error);
+  Py_XDECREF(trace);
+}
+
+// Calls `after` with the result and the arguments. False: with an exception that ends the program or thread.
+static bool CallAfter(HookObject* self, PyObject* result, PyObject* const* args, size_t count, PyObject* keywords) {
+  enum { kFew = 8 };
+  const Py_ssize_t positional = PyVectorcall_NARGS(count);
+  const Py_ssize_t all = positional + (keywords != NULL ? PyTuple_Size(keywords) : 0);
+  PyObject* few[kFew + 2];
+  PyObject** const given = all <= kFew ? few : PyMem_Malloc((size_t)(all + 2) * sizeof(PyObject*));
+  PyObject* done = NULL;
+  PyObject* const after = self->after;
+  Py_INCREF(after);
+  if (given == NULL) {
+    PyErr_NoMemory();
+  } else {
+    given[0] = NULL;  // room for the callee
+    given[1] = result;
+    for (Py_ssize_t i = 0; i < all; ++i) given[i + 2] = args[i];
+    done = PyObject_Vectorcall(after, given + 1, (size_t)(positional + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, keywords);
+  }
+  if (given != few) PyMem_Free(given);
+  Py_DECREF(after);
+  const bool is_over = done == Py_True;
+  Py_XDECREF(done);
+  if (is_over) Py_CLEAR(self->after);
+  if (done != NULL) return true;
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) return false;
+  FailHook(self);
+  return true;
+}
+
+static PyObject* CallHook(PyObject* object, PyObject* const* args, size_t count, PyObject* keywords) {
+  HookObject* self = (HookObject*)object;
+  Py_INCREF(object);  // the function may put itself back
+  g_pitot.scope_begin(self->name);
+  PyObject* result = PyObject_Vectorcall(self->function, args, count, keywords);
+  g_pitot.scope_end();
+  if (result != NULL && self->after != NULL && !CallAfter(self, result, args, count, keywords)) Py_CLEAR(result);
+  Py_DECREF(object);
+  return result;
+}
+
+static PyObject* MakeHook(PyObject* module, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
+  static const Signature kSignature = {"hook", 4, 2, 4, {"function", "name", "after", "failed"}};
+  PyObject* given[4];
+  pitot_name name;
+  (void)module;
+  if (!Take(&kSignature, args, count, keywords, given) || !NameOf("name", given[1], &name)) return NULL;
+  HookObject* self = PyObject_GC_New(HookObject, g_hook_type);
+  if (self == NULL) return NULL;
+  self->call = CallHook;
+  self->name = name;
+  self->function = Py_NewRef(given[0]);
+  self->after = given[2] != NULL && given[2] != Py_None ? Py_NewRef(given[2]) : NULL;
+  self->failed = Py_NewRef(given[3] != NULL && given[3] != Py_None ? given[3] : g_log_failure);
+  PyObject_GC_Track(self);
+  return (PyObject*)self;
+}
+
+static int VisitHook(PyObject* object, visitproc visit, void* arg) {
+  HookObject* self = (HookObject*)object;
+  Py_VISIT(Py_TYPE(object));
+  Py_VISIT(self->function);
+  Py_VISIT(self->after);
+  Py_VISIT(self->failed);
+  return 0;
+}
+
+static int ClearHook(PyObject* object) {
+  HookObject* self = (HookObject*)object;
+  Py_CLEAR(self->function);
+  Py_CLEAR(self->after);
+  Py_CLEAR(self->failed);
+  return 0;
+}
+
+static void FreeHook(PyObject* object) {
+  PyObject_GC_UnTrack(object);
+  ClearHook(object);
+  FreeObject(object);
+}
+
+static PyMemberDef kHookMembers[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(HookObject, call), READONLY, NULL},
+                                     {"__wrapped__", T_OBJECT, offsetof(HookObject, function), READONLY, NULL},
+                                     {0}};
+static PyType_Slot kHookSlots[] = {{Py_tp_doc, "The result of `hook`."},
+                                   {Py_tp_dealloc, FreeHook},
+                                   {Py_tp_traverse, VisitHook},
+                                   {Py_tp_clear, ClearHook},
+                                   {Py_tp_call, PyVectorcall_Call},
+                                   {Py_tp_members, kHookMembers},
+                                   {0, NULL}};
+static PyType_Spec kHookSpec = {"pitot.Hook", sizeof(HookObject), 0, kBlockFlags | Py_TPFLAGS_HAVE_GC, kHookSlots};
+
 bool AddScopes(PyObject* module) {
   g_scopes = PyDict_New();
   g_scope_type = AddBlock(module, &kScopeSpec, NULL);
   g_wait_type = AddBlock(module, &kWaitSpec, MakeWait);
-  return g_scopes != NULL && g_scope_type != NULL && g_wait_type != NULL;
+  g_hook_type = AddType(module, &kHookSpec, NULL);
+  PyObject* const record = PyImport_ImportModule("pitot._record");
+  g_log_failure = record != NULL ? PyObject_GetAttrString(record, "log_failure") : NULL;
+  Py_XDECREF(record);
+  return g_scopes != NULL && g_scope_type != NULL && g_wait_type != NULL && g_hook_type != NULL &&
+         g_log_failure != NULL;
 }

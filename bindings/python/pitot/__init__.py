@@ -20,7 +20,7 @@ Everything is inert and cheap while no recorder runs. Nothing raises because rec
 """
 
 from pitot import asgi, wsgi
-from pitot._calls import Batch, Request, Token, Wait, counter, emit_many, instant, is_native, now, scope
+from pitot._calls import Batch, Request, Token, Wait, counter, emit_many, hook, instant, is_native, now, scope
 from pitot._library import InvalidArgument, library_version
 from pitot._logs import LogHandler
 from pitot._profile import KernelProfile, OccupancyLimit, Profile, ProfileMetrics, ProfileReplay, profile_kernels
@@ -35,6 +35,6 @@ __version__ = "0.1.0"
 __all__ = [
     "Batch", "BatchClose", "Clock", "CuptiAttach", "Depth", "DepthStats", "Ends", "Health", "HealthState", "Incident", "InvalidArgument",
     "KernelProfile", "LogHandler", "OccupancyLimit", "Outcome", "Overhead", "Owner", "Profile", "ProfileMetrics", "ProfileReplay", "Recorder", "Request", "RequestView",
-    "RunningThreads", "Stats", "Status", "StatusCode", "Token", "Wait", "WaitKind", "asgi", "counter", "cuda_scope", "emit_many", "instant", "is_native", "library_version", "now",
+    "RunningThreads", "Stats", "Status", "StatusCode", "Token", "Wait", "WaitKind", "asgi", "counter", "cuda_scope", "emit_many", "hook", "instant", "is_native", "library_version", "now",
     "profile_kernels", "scope", "set_counter_interval", "set_thread_name", "set_work_stream", "start", "this_owner", "traced", "wsgi",
 ]

@@ -12,7 +12,7 @@ from pitot import _contexts, _record, _request
 
 if TYPE_CHECKING:
     from pitot._contexts import Current as Current, current as current, step_begin as step_begin, step_end as step_end, tick as tick
-    from pitot._record import Wait as Wait, counter as counter, instant as instant, scope as scope
+    from pitot._record import Wait as Wait, counter as counter, hook as hook, instant as instant, scope as scope
     from pitot._request import Batch as Batch, Request as Request, Token as Token, emit_many as emit_many, now as now
 
 
@@ -37,7 +37,7 @@ if not TYPE_CHECKING:
     _of = _native or _contexts
     Current, current, step_begin, step_end, tick = _of.Current, _of.current, _of.step_begin, _of.step_end, _of.tick
     _of = _native or _record
-    Wait, counter, instant, scope = _of.Wait, _of.counter, _of.instant, _of.scope
+    Wait, counter, hook, instant, scope = _of.Wait, _of.counter, _of.hook, _of.instant, _of.scope
     _of = _native or _request
     Batch, Request, Token, emit_many, now = _of.Batch, _of.Request, _of.Token, _of.emit_many, _of.now
 

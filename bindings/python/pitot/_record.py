@@ -2,8 +2,9 @@
 """Scopes, moments, values and waits of the calling thread, through ctypes. `_calls` chooses between these and `_native`."""
 
 import enum
+import logging
 from ctypes import byref
-from typing import Any, Dict, NamedTuple, Optional
+from typing import Any, Callable, Dict, NamedTuple, Optional
 
 from pitot import _library as lib
 
@@ -72,6 +73,36 @@ def scope(name: str) -> Scope:
         if len(_scopes) < _MOST_NAMES:
             _scopes[name] = made
         return made
+
+
+def log_failure(error: Exception) -> None:
+    logging.getLogger("pitot").error("what looks at a hook failed, and is called no more", exc_info=error)
+
+
+def hook(function: Callable[..., Any], name: str, after: Optional[Callable[..., Any]] = None,
+         failed: Optional[Callable[[Exception], Any]] = None) -> Callable[..., Any]:
+    """Returns a function that calls `function` in a scope, and then `after` with its result and arguments.
+
+    It is for the methods of a server that is not yours: `engine.step = pitot.hook(engine.step, "step", after=stepped)`. `after` is
+    not called if `function` raises, and no more once it has returned True. An Exception that it raises goes to `failed`, by default
+    to the logger "pitot". The server does not see it, and `after` is called no more.
+    """
+    of_function, then = scope(name), [after]
+
+    def hooked(*args: Any, **kwargs: Any) -> Any:
+        with of_function:
+            result = function(*args, **kwargs)
+        if then[0] is not None:
+            try:
+                if then[0](result, *args, **kwargs) is True:
+                    then[0] = None
+            except Exception as error:  # pylint: disable=broad-except
+                then[0] = None
+                (failed or log_failure)(error)
+        return result
+
+    hooked.__wrapped__ = function  # type: ignore[attr-defined]
+    return hooked
 
 
 def instant(name: str, detail: Optional[str] = None) -> None:

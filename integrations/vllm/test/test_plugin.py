@@ -17,6 +17,18 @@ FOLDER = Path(__file__).resolve().parent
 OURS = ('vllm', 'pitot', 'fake_vllm')
 
 
+def hook(function, name, after, failed):
+    """As pitot.hook."""
+    def hooked(*args, **kwargs):
+        result = function(*args, **kwargs)
+        try:
+            after(result, *args, **kwargs)
+        except Exception as error:
+            failed(error)
+        return result
+    return hooked
+
+
 class Plugin(unittest.TestCase):
     environment = {'PITOT_INCIDENT_DIRECTORY': '/incidents'}
 
@@ -27,6 +39,7 @@ class Plugin(unittest.TestCase):
         pitot.Batch.begin_step.side_effect = lambda *given: self.steps.append(mock.MagicMock(given=given)) or self.steps[-1]
         pitot.scope.side_effect = lambda name: contextlib.nullcontext()
         pitot.Wait.side_effect = lambda *given: self.waits.append(given) or contextlib.nullcontext()
+        pitot.hook.side_effect = hook
         pitot.now.return_value = 10 ** 15
         self.pitot = pitot
         kept = {name: module for name, module in sys.modules.items() if name.split('.')[0] in OURS}

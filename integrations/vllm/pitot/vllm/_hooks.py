@@ -19,6 +19,7 @@ ADD_REQUEST = "vllm.v1.engine.core:EngineCore.add_request"
 MAKE_EXECUTOR = "vllm.v1.executor.abstract:Executor.__init__"
 SCHEDULER = ("schedule", "update_from_output", "finish_requests")
 EXECUTOR = {"execute_model": "execute", "sample_tokens": "sample"}  # and the names of their scopes; older ones sample in the first
+RESULTS = 64  # of the executor, to see what kinds it returns
 
 _registered: List[bool] = []
 _has_engine: List[bool] = []
@@ -110,6 +111,7 @@ class Engine:
         self.recording = Recording(getattr(core, "scheduler", None))
         self.replaced: List[Tuple[Any, str]] = []
         self.waits: Set[Any] = {type(None), Future}  # types of results: never waited for, or recorded
+        self.results = 0
         self.guard = _recorder.Guard(self.restore)
         self.guard(self.attach, core)
 
@@ -121,46 +123,26 @@ class Engine:
             _recorder.log().warning("Pitot records nothing here: vLLM has no %s", ", ".join(missing))
             self.guard.is_on = False
             return
-        self.replace(core.scheduler, "schedule", self.schedule)
-        self.replace(core.scheduler, "update_from_output", self.update_from_output)
-        self.replace(core.scheduler, "finish_requests", self.finish_requests)
+        self.replace(core.scheduler, "schedule", "schedule", self.recording.scheduled)
+        self.replace(core.scheduler, "update_from_output", "update", self.recording.updated)
+        self.put(core.scheduler, "finish_requests", self.finish_requests(core.scheduler.finish_requests))
         for name, scope in EXECUTOR.items():
             if hasattr(core.model_executor, name):
-                self.replace(core.model_executor, name, functools.partial(self.run, scope=scope))
+                self.replace(core.model_executor, name, scope, self.returned)
         if os.environ.get("PITOT_VLLM_SCOPES") == "1":
             use_own_scopes()
 
-    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    def replace(self, owner: Any, name: str, scope: str, after: Callable[..., Any]) -> None:
+        self.put(owner, name, pitot.hook(getattr(owner, name), scope, after, self.guard.fail))
+
+    def put(self, owner: Any, name: str, method: Any) -> None:
         """For this object, not for its class."""
-        method = getattr(owner, name)
-        setattr(owner, name, functools.wraps(method)(make(method)))
+        setattr(owner, name, method)
         self.replaced.append((owner, name))
 
     def restore(self) -> None:
         for owner, name in self.replaced:
             delattr(owner, name)
-
-    def schedule(self, method: Any) -> Any:
-        scheduling, record, guard = pitot.scope("schedule"), self.recording.scheduled, self.guard
-
-        def schedule(*args: Any, **options: Any) -> Any:
-            with scheduling:
-                output = method(*args, **options)
-            guard(record, output)
-            return output
-
-        return schedule
-
-    def update_from_output(self, method: Any) -> Any:
-        updating, record, guard = pitot.scope("update"), self.recording.updated, self.guard
-
-        def update_from_output(scheduler_output: Any, *args: Any, **options: Any) -> Any:
-            with updating:
-                outputs = method(scheduler_output, *args, **options)
-            guard(record, scheduler_output, outputs)
-            return outputs
-
-        return update_from_output
 
     def finish_requests(self, method: Any) -> Any:
         def finish_requests(request_ids: Any, *args: Any, **options: Any) -> Any:
@@ -170,19 +152,13 @@ class Engine:
 
         return finish_requests
 
-    def run(self, method: Any, scope: str) -> Any:
-        """A call of the executor. Its result may be waited for later."""
-        running = pitot.scope(scope)
-
-        def run(*args: Any, **options: Any) -> Any:
-            with running:
-                result = method(*args, **options)
-            if type(result) not in self.waits:
-                self.waits.add(type(result))
-                record_waits(type(result))
-            return result
-
-        return run
+    def returned(self, result: Any, *_: Any, **__: Any) -> bool:
+        """A call of the executor has returned. Its result may be waited for later. Returns whether all kinds were seen."""
+        if type(result) not in self.waits:
+            self.waits.add(type(result))
+            record_waits(type(result))
+        self.results += 1
+        return self.results >= RESULTS
 
 
 def record_waits(kind: Any) -> None:

@@ -56,10 +56,13 @@ class Guard:
         if self.is_on:
             try:
                 function(*args)
-            except Exception:  # pylint: disable=broad-except
-                self.is_on = False
-                log().exception("Pitot records no more here")
-                self._give_up()
+            except Exception as error:  # pylint: disable=broad-except
+                self.fail(error)
+
+    def fail(self, error: Exception) -> None:
+        self.is_on = False
+        log().error("Pitot records no more here", exc_info=error)
+        self._give_up()
 
 
 def start(name: str, is_engine: bool = True) -> None:

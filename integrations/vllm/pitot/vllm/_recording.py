@@ -50,8 +50,8 @@ class Recording:
         for function in _at_request:
             function(request, one)
 
-    def scheduled(self, output: Any) -> None:
-        """A step begins."""
+    def scheduled(self, output: Any, *_: Any, **__: Any) -> None:
+        """A step begins: `schedule` has returned this."""
         for name in getattr(output, "preempted_req_ids", None) or ():
             self._preempt(name)
         work, tokens = output.num_scheduled_tokens, self._tokens
@@ -77,8 +77,8 @@ class Recording:
         if output.scheduled_new_reqs or self._number % GAUGE_STEPS == 0:
             self._read_gauges()
 
-    def updated(self, scheduled: Any, outputs: Dict[int, Any]) -> None:
-        """A step ends, and its members have these outputs."""
+    def updated(self, outputs: Dict[int, Any], scheduler_output: Any, *_: Any, **__: Any) -> None:
+        """A step ends, and its members have these outputs: `update_from_output` has returned them."""
         emitting: List[pitot.Token] = []
         emitted: List[int] = []
         finished: List[Tuple[pitot.Request, Any]] = []
@@ -96,7 +96,7 @@ class Recording:
                         self._speak(output.request_id)
                 if output.finish_reason is not None:
                     finished.append((self._forget(output.request_id), output.finish_reason))
-        step = self._steps.pop(id(scheduled), None)
+        step = self._steps.pop(id(scheduler_output), None)
         if step is not None:
             step.end_step(emitting, emitted)
         else:
