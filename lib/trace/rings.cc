@@ -391,7 +391,7 @@ void Dress(ThreadRing* ring, uint32_t gate) PITOT_REQUIRES(g_rings_mutex) {
   ring->request = ring->batch = 0;
   ring->begun = 0;
   ring->ranges_open = ring->gaps = 0;
-  ring->usage_ticks = 0;
+  ring->usage_due = 0;
   ring->step_begin.store(0, std::memory_order_relaxed);
   ring->schedstat.store(0);
   ring->begun_unrecorded = 0;

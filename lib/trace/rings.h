@@ -93,7 +93,7 @@ struct ThreadRing : detail::Ring {
   uint32_t begun_unrecorded;         // scopes of the host without room, begun since
   uint8_t ranges_open;               // ranges of other callers
   uint8_t gaps;                      // places below the depth where such a range has ended; 0 while there are holes
-  uint64_t usage_ticks;              // when the thread last recorded its usage (usage.h)
+  uint64_t usage_due;                // from then on the thread may record its usage again (usage.h)
   std::atomic<int32_t> schedstat;    // the file to read for that, plus 1; 0: none
   std::atomic<bool> is_reading;      // whether it is being read
   std::atomic<uint64_t> step_begin;  // ticks; of the step that its thread runs (interpreter.h); 0: none

@@ -3,6 +3,8 @@
 
 #include <time.h>
 
+#include <algorithm>
+
 #include "trace/internal_sites.h"
 
 namespace pitot::trace {
@@ -20,21 +22,22 @@ constinit std::atomic<UsageReader> g_read_usage{nullptr};
 void SetUsageReader(UsageReader read) noexcept { g_read_usage.store(read, std::memory_order_relaxed); }
 
 void RecordUsage(ThreadRing* ring, UsageReader read, uint64_t now) noexcept {
-  if (now - ring->usage_ticks < detail::TicksOf(kUsageApartNs)) return;
+  if (now < ring->usage_due) return;
   Usage usage;
   bool is_known = false;
-  uint64_t at = detail::Clock(ring->gate);
+  uint64_t at = detail::Clock(ring->gate), took = 0;
   ring->is_reading.store(true);  // before the file is known: SetSchedstat
   // At most one retry. The time on a CPU is right however late it is, because the thread was on none meanwhile.
   for (int tries = 0; tries < 2; ++tries) {
     const uint64_t before = at;
     is_known = read(ring->schedstat.load() - 1, &usage);
     at = detail::Clock(ring->gate);
+    took = std::min(at - before, detail::TicksOf(kPromptNs));
     if (at - before <= detail::TicksOf(kPromptNs)) break;
   }
   ring->is_reading.store(false, std::memory_order_release);
   if (!is_known) return;
-  ring->usage_ticks = now;
+  ring->usage_due = now + std::max(detail::TicksOf(kUsageApartNs), kUsageShare * took);
   RecordWords words;
   words.Add(usage.cpu_ns);
   words.Add(usage.voluntary_switches | uint64_t{usage.involuntary_switches} << 32);

@@ -24,9 +24,9 @@ struct Usage {
 // `schedstat` is the thread's open file of that name; -1: none. False if the system has no data.
 using UsageReader = bool (*)(int schedstat, Usage*) noexcept;
 
-// The shortest time between two records of a thread's usage. It limits the cost of reading to a small share of its
-// time.
-inline constexpr uint64_t kUsageApartNs = 1'000'000;
+// The shortest time between two records of a thread's usage, and the least as a multiple of what reading took: at most
+// 0.5 % of its time. A reading of more than 0.1 ms counts as one of 0.1 ms, since the thread most likely lost its CPU.
+inline constexpr uint64_t kUsageApartNs = 1'000'000, kUsageShare = 200;
 
 // Has threads record the results of `read` from now on; null: no more. Threads: any.
 void SetUsageReader(UsageReader read) noexcept;

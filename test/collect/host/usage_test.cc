@@ -40,7 +40,7 @@ class Reading {
 };
 
 // Lets the calling thread record its usage anew, as after a long time.
-void Forget() { pitot::trace::EnterThread()->usage_ticks = 0; }
+void Forget() { pitot::trace::EnterThread()->usage_due = 0; }
 
 std::vector<double> ValuesOf(const pitot::model::Trace& trace, const pitot::base::CounterName& what) {
   std::vector<double> values;
@@ -83,18 +83,30 @@ TEST_CASE("scopes never read a thread's usage", "[usage]") {
   CHECK(g_reads == 0);
 }
 
-TEST_CASE("a thread records its usage once a millisecond at most", "[usage]") {
+TEST_CASE("a thread records its usage once a millisecond at most, and for 0.5 % of its time", "[usage]") {
   const fakes::Recording recording;
-  const Reading reading;
   PITOT_INSTANT("a ring is made");
   pitot::trace::ThreadRing* const ring = pitot::trace::EnterThread();
   const uint64_t ms = pitot::detail::TicksOf(1'000'000), now = 100 * ms;
+  const auto reads_again = [&](pitot::trace::UsageReader read, uint64_t later) {
+    const Reading reading(read);
+    Forget();
+    pitot::trace::RecordUsage(ring, read, now);
+    const uint32_t before = g_reads;
+    pitot::trace::RecordUsage(ring, read, now + later);
+    return g_reads != before;
+  };
+  const auto slow = [](int, Usage* usage) noexcept {
+    const uint32_t gate = pitot::trace::EnterThread()->gate;
+    const uint64_t end = pitot::detail::Clock(gate) + pitot::detail::TicksOf(50'000);
+    while (pitot::detail::Clock(gate) < end) continue;
+    return Read(-1, usage);
+  };
 
-  pitot::trace::RecordUsage(ring, Read, now);
-  pitot::trace::RecordUsage(ring, Read, now + ms - 1);
-  CHECK(g_reads == 1);
-  pitot::trace::RecordUsage(ring, Read, now + ms);
-  CHECK(g_reads == 2);
+  CHECK_FALSE(reads_again(Read, ms - 1));
+  CHECK_FALSE(reads_again(slow, 9 * ms));
+  CHECK(reads_again(Read, 20 * ms));
+  CHECK(reads_again(slow, 20 * ms));
 }
 
 TEST_CASE("a thread that lost its CPU while it read its usage reads it once more", "[usage]") {
