@@ -10,7 +10,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/columns.h"
-#include "base/gpu_counters.h"
 #include "base/host_counters.h"
 #include "base/quantile.h"
 #include "cli/command.h"
@@ -18,10 +17,12 @@
 #include "cli/files.h"
 #include "cli/info_counters.h"
 #include "cli/request_id.h"
+#include "cli/several_files.h"
 #include "model/host_language.h"
 #include "model/lacking.h"
 #include "model/losses.h"
 #include "model/moment.h"
+#include "model/parts.h"
 #include "model/recorded.h"
 #include "model/request_text.h"
 #include "pitot/model/index.h"
@@ -77,8 +78,10 @@ bool HasGpuFacts(const Trace& trace) {
          !trace.gpu_losses.empty();
 }
 bool HasOwnCounters(const Trace& trace) {
-  return std::any_of(trace.counters.begin(), trace.counters.end(),
-                     [&](const model::CounterRow& row) { return !base::IsHostCounter(trace.strings[row.name]); });
+  const model::Parts parts(trace);
+  return std::any_of(trace.counters.begin(), trace.counters.end(), [&](const model::CounterRow& row) {
+    return !base::IsHostCounter(parts.Split(trace.strings[row.name]).own);
+  });
 }
 std::string StreamName(const Trace& trace, uint32_t stream) {
   return absl::StrFormat("stream %d (context %d)", trace.streams[stream].stream, trace.streams[stream].context);
@@ -178,33 +181,34 @@ void AddLosses(const Trace& trace, Lines* lines) {
   }
 }
 
-// "1.0", "Kineto JSON, gzip".
-std::string FormatName(const LoadReport& report) {
-  if (report.IsDump()) return absl::StrFormat("%d.%d", report.file.dump.version_major, report.file.dump.version_minor);
-  return report.file.name + (report.file.is_gzip ? ", gzip" : "");
-}
-
 // The note of `pitot recover` about the damaged dump behind this one; "" for other dumps.
 std::string RecoveredFrom(const Trace& trace) { return std::string(trace.AttributeOf("recovered")); }
 
 std::string Text(const std::string& path, const Trace& trace, const LoadReport& report) {
   Lines lines(WrapWidth(base::kColumns));
   const std::string recovered = RecoveredFrom(trace);
-  lines.Add(0, (report.IsDump() ? "dump       " : "trace      ") + path);
-  lines.AddWrapped(0, "format     ",
-                   FormatName(report) + (!report.file.complete            ? ", damaged: only whole parts are shown"
-                                         : !recovered.empty()             ? ", recovered " + recovered
-                                         : model::AreLossesUnknown(trace) ? ", not damaged"
-                                                                          : ", complete"));
-  if (!report.IsDump()) lines.Add(0, "written by " + report.file.tool);
+  const model::Parts parts(trace);
+  lines.Add(0, (report.IsDump() && !parts.is_joined() ? "dump       " : "trace      ") + path);
+  lines.AddWrapped(
+      0, "format     ",
+      (parts.is_joined() ? base::Plural(parts.size(), "file") + ", joined by their clocks" : FormatName(report)) +
+          (!report.file.complete            ? ", damaged: only whole parts are shown"
+           : !recovered.empty()             ? ", recovered " + recovered
+           : model::AreLossesUnknown(trace) ? ", not damaged"
+                                            : ", complete"));
+  if (parts.is_joined()) lines.AddWrapped(0, "files      ", parts.FormatsText());
+  if (!report.IsDump() && !parts.is_joined()) lines.Add(0, "written by " + report.file.tool);
   if (const std::string_view lacks = trace.AttributeOf(model::kNotRecorded); !lacks.empty())
     lines.AddWrapped(0, "lacks      ", std::string(lacks));
   // Other tools may give neither.
   const std::string process = Str(trace, trace.process_name);
-  lines.Add(0, "process    " + (trace.pid != 0
-                                    ? (process.empty() ? "" : process + " ") + absl::StrFormat("(pid %d)", trace.pid)
-                                : process.empty() ? "(unknown)"
-                                                  : process));
+  if (parts.is_joined())
+    lines.AddWrapped(0, "processes  ", parts.ProcessesText());
+  else
+    lines.Add(0, "process    " + (trace.pid != 0
+                                      ? (process.empty() ? "" : process + " ") + absl::StrFormat("(pid %d)", trace.pid)
+                                  : process.empty() ? "(unknown)"
+                                                    : process));
   lines.Add(0, "taken      " +
                    (model::HasDate(trace) ? base::DateTime(Realtime(trace, trace.clock.monotonic_ns)) : "(unknown)"));
   std::string span = Duration(trace.window_end_ns - trace.window_begin_ns);
@@ -241,6 +245,7 @@ std::string Text(const std::string& path, const Trace& trace, const LoadReport& 
   AddLosses(trace, &lines);
   if (!trace.attributes.empty()) lines.Blank();
   for (const model::Attribute& attribute : trace.attributes) {
+    if (trace.strings[attribute.key].starts_with(model::kJoinedKey)) continue;  // above
     lines.AddWrapped(0, PadRight(Str(trace, attribute.key), 28) + " ", trace.strings[attribute.value]);
   }
   return lines.text();
@@ -357,6 +362,18 @@ ordered_json AttributesJson(const Trace& trace) {
   return attributes;
 }
 
+// The files of a joined trace.
+ordered_json FilesJson(const model::Parts& parts) {
+  ordered_json files = ordered_json::array();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    files.push_back({{"name", parts[i].name},
+                     {"format", parts[i].format},
+                     {"process", {{"name", parts[i].process}, {"pid", parts[i].pid}}},
+                     {"host", parts[i].host}});
+  }
+  return files;
+}
+
 std::string Json(const std::string& path, const Trace& trace, const LoadReport& report) {
   ordered_json info;
   info["file"] = path;
@@ -372,6 +389,7 @@ std::string Json(const std::string& path, const Trace& trace, const LoadReport& 
     info["bytes_skipped"] = dump.bytes_skipped;
   }
   info["process"] = {{"name", Str(trace, trace.process_name)}, {"pid", trace.pid}};
+  if (const model::Parts parts(trace); parts.is_joined()) info["files"] = FilesJson(parts);
   const auto unix_ns = [&](int64_t ns) {
     return model::HasDate(trace) ? ordered_json(Realtime(trace, ns)) : ordered_json();
   };
@@ -401,10 +419,7 @@ int PrintCounters(const InfoOptions& options, const Trace& trace) {
   }
   Print(options.json ? CountersJson(trace, request).dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n"
                      : CountersText(trace, request));
-  const auto is_of_gpu = [&](const model::CounterRow& row) {
-    return base::SplitGpuCounter(trace.strings[row.name]).has_value();
-  };
-  const bool has_gpu = !trace.devices.empty() || std::any_of(trace.counters.begin(), trace.counters.end(), is_of_gpu);
+  const bool has_gpu = !trace.devices.empty() || !GpuStateCounters(trace).empty();
   return has_gpu ? kDone : kNothingFound;
 }
 

@@ -13,6 +13,7 @@
 #include "cli/files.h"
 #include "cli/grid.h"
 #include "model/held.h"
+#include "model/parts.h"
 #include "model/request_text.h"
 #include "pitot/model/intervals.h"
 
@@ -132,18 +133,17 @@ bool IsQuantity(std::string_view name) {
 
 // The state of GPUs by NVML, as far as it is there. NVML numbers GPUs in its own way.
 std::vector<Gpu> StatesOf(const Trace& trace, const Intervals& request) {
-  std::map<uint32_t, Gpu> gpus;
-  for (uint32_t row = 0; row < trace.counters.size(); ++row) {
-    const auto parts = base::SplitGpuCounter(trace.strings[trace.counters[row].name]);
-    if (!parts || !IsQuantity(parts->counter)) continue;
-    Gpu& gpu = gpus[parts->index];
-    gpu.name = parts->gpu;
+  std::map<std::pair<uint32_t, uint32_t>, Gpu> gpus;  // by part and index
+  for (const model::GpuStateCounter& one : GpuStateCounters(trace)) {
+    if (!IsQuantity(one.counter)) continue;
+    Gpu& gpu = gpus[{one.part, one.index}];
+    gpu.name = one.gpu;
     gpu.source = "NVML";
-    gpu.metrics.push_back(MetricOf(parts->counter, trace.strings[trace.counters[row].unit], ValuesOf(trace, row),
+    gpu.metrics.push_back(MetricOf(one.counter, trace.strings[trace.counters[one.row].unit], ValuesOf(trace, one.row),
                                    WindowOf(trace), request));
   }
   std::vector<Gpu> all;
-  for (auto& [index, gpu] : gpus) all.push_back(std::move(gpu));
+  for (auto& [key, gpu] : gpus) all.push_back(std::move(gpu));
   return all;
 }
 

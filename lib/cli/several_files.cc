@@ -196,7 +196,9 @@ int Join(const std::string& what, std::vector<Part> parts, Trace* trace, LoadRep
   }
   const std::vector<std::string> names = ShortNames(paths);
   std::vector<TracePart> to_join;
-  for (size_t i = 0; i < parts.size(); ++i) to_join.push_back({names[i], std::move(parts[i].trace)});
+  for (size_t i = 0; i < parts.size(); ++i)
+    to_join.push_back(
+        {names[i], std::move(parts[i].trace), (parts[i].report.IsDump() ? "dump " : "") + FormatName(parts[i].report)});
   JoinReport joined;
   if (const Status status = JoinTraces(&to_join, trace, &joined); !status.ok()) {
     Complain(absl::StrFormat("cannot join %s: %s. Give one of the files.", what, status.message()));
@@ -216,6 +218,11 @@ int Join(const std::string& what, std::vector<Part> parts, Trace* trace, LoadRep
 }
 
 }  // namespace
+
+std::string FormatName(const LoadReport& report) {
+  if (report.IsDump()) return absl::StrFormat("%d.%d", report.file.dump.version_major, report.file.dump.version_minor);
+  return report.file.name + (report.file.is_gzip ? ", gzip" : "");
+}
 
 int LoadFolder(const std::string& folder, Trace* trace, LoadReport* report) {
   std::error_code unreadable;

@@ -19,6 +19,9 @@ int LoadFolder(const std::string& folder, model::Trace* trace, LoadReport* repor
 // Two paths or more, each as for Load.
 int LoadSeveral(const std::vector<std::string>& paths, model::Trace* trace, LoadReport* report);
 
+// The version of a dump, or the name of another format: "1.0", "Kineto JSON, gzip".
+std::string FormatName(const LoadReport& report);
+
 }  // namespace pitot::cli
 
 #endif  // PITOT_LIB_CLI_SEVERAL_FILES_H_

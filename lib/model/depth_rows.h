@@ -18,6 +18,8 @@ namespace pitot::model {
 
 // The names that such formats give the texts.
 inline constexpr std::string_view kDepthsKey = "pitot_depths", kOperatorDepthsKey = "pitot_operator_depths";
+// And the two ends of the window: rows alone do not tell it, since open ones may have begun long before.
+inline constexpr std::string_view kWindowBeginKey = "pitot_window_begin_ns", kWindowEndKey = "pitot_window_end_ns";
 
 // "1002000000 1020000000 scopes, 1020000000 1100000000 ops": begin and end in ns, and the depth.
 inline std::string DepthsText(const std::vector<DepthRow>& rows) {

@@ -16,6 +16,7 @@
 #include "base/mix.h"
 #include "model/lacking.h"
 #include "model/one_start.h"
+#include "model/parts.h"
 #include "pitot/model/classes.h"
 #include "read/join_devices.h"
 #include "read/join_windows.h"
@@ -119,6 +120,7 @@ class Joiner {
     for (TracePart& part : parts_) {
       if (part.trace.window_end_ns < joined_.window_end_ns) EndOpenRows(&part.trace);
     }
+    AddParts();
     AddDevices();
     PlaceRows(&Trace::requests, &Map::requests);
     PlaceRows(&Trace::batches, &Map::batches);
@@ -162,6 +164,23 @@ class Joiner {
   void MapStrings(size_t part) {
     const model::StringTable& strings = parts_[part].trace.strings;
     for (StringId id = 0; id < strings.size(); ++id) maps_[part].strings.push_back(joined_.strings.Add(strings[id]));
+  }
+
+  // Says which files the trace is of.
+  void AddParts() {
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      const Trace& from = parts_[i].trace;
+      const std::string key = std::string(model::kJoinedKey) + std::to_string(i);
+      const auto add = [&](std::string_view of, std::string_view value) {
+        if (!value.empty() || of.empty())
+          joined_.attributes.push_back({joined_.strings.Add(key + std::string(of)), joined_.strings.Add(value)});
+      };
+      add("", parts_[i].name);
+      add(model::kPartFormat, parts_[i].format);
+      add(model::kPartProcess, from.strings[from.process_name]);
+      if (from.pid != 0) add(model::kPartPid, std::to_string(from.pid));
+      add(model::kPartHost, from.AttributeOf("host"));
+    }
   }
 
   // A GPU of several parts has one row, under its own name.
@@ -281,9 +300,10 @@ class Joiner {
     AddEvents(from, map);
     AddLosses(from, map);
     for (model::Attribute row : from.attributes) {
-      if (from.strings[row.key] == model::kNotRecorded) continue;
-      const bool is_of_all = part == 0 || (from.strings[row.key] == model::kStepArgumentKey &&
-                                           joined_.AttributeOf(model::kStepArgumentKey).empty());
+      const std::string_view key = from.strings[row.key];
+      if (key == model::kNotRecorded || key.starts_with(model::kJoinedKey)) continue;
+      const bool is_of_all =
+          part == 0 || (key == model::kStepArgumentKey && joined_.AttributeOf(model::kStepArgumentKey).empty());
       joined_.attributes.push_back({is_of_all ? text(row.key) : Named(part, row.key), text(row.value)});
     }
     if (part != 0) return;

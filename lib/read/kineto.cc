@@ -45,6 +45,8 @@ class KinetoParser {
     if (splitter_.is_bare_list() && report_.events_bad == report_.events && (report_.events != 0 || !report_.complete))
       return Status(StatusCode::kInvalidArgument, ("it has no readable event: " + LossText()).c_str());
     ++report_.documents;
+    TakeWindow();
+    if (windows_ == report_.documents) builder_.SetWindow(window_);
     builder_.Finish(!report_.complete);
     if (report_.complete && report_.events_bad == 0 && !depth_was_exceeded_) return Status();
     return Status(StatusCode::kDataLoss, LossText().c_str());
@@ -88,6 +90,7 @@ class KinetoParser {
   // The times of each document are relative to its own base.
   void BeginDocument() {
     ++report_.documents;
+    TakeWindow();
     if (!first_base_ns_) first_base_ns_ = 0;
     later_ns_ = -*first_base_ns_;
     builder_.BeginDocument();
@@ -97,6 +100,14 @@ class KinetoParser {
     base_ns = std::clamp(base_ns, -kMost, kMost);
     if (!first_base_ns_) builder_.SetBaseTime(*(first_base_ns_ = base_ns));
     later_ns_ = base_ns - *first_base_ns_;
+  }
+  // Pitot's files say the window. That of several documents is known if all do.
+  void TakeWindow() {
+    if (window_begin_ns_ && window_end_ns_ && *window_begin_ns_ <= *window_end_ns_) {
+      if (windows_++ == 0) window_ = {INT64_MAX, INT64_MIN};
+      window_ = {std::min(window_.begin_ns, *window_begin_ns_), std::max(window_.end_ns, *window_end_ns_)};
+    }
+    window_begin_ns_ = window_end_ns_ = std::nullopt;
   }
   void SkipBad() {
     ++report_.events;
@@ -122,7 +133,17 @@ class KinetoParser {
     if (!value) return;
     if (key == model::kDepthsKey || key == model::kOperatorDepthsKey)
       return builder_.AddDepths(model::DepthsOf(*value), key == model::kOperatorDepthsKey, later_ns_);
+    if (key == model::kWindowBeginKey || key == model::kWindowEndKey) {
+      const std::optional<int64_t> ns = ParseDecimal(*value, 0);
+      if (ns) (key == model::kWindowBeginKey ? window_begin_ns_ : window_end_ns_) = TimeOf(*ns);
+      return;
+    }
     builder_.AddAttribute(key, *value);
+  }
+  // On the clock of the first document, within the range of times.
+  int64_t TimeOf(int64_t ns) const {
+    ns = std::clamp<int64_t>(ns, 0, model::kMaxTimeNs);
+    return ns + std::clamp<int64_t>(later_ns_, -ns, model::kMaxTimeNs - ns);
   }
 
   EventSplitter splitter_;
@@ -132,7 +153,10 @@ class KinetoParser {
   ByteSource& source_;
   KinetoReport& report_;
   std::optional<int64_t> first_base_ns_;
-  int64_t later_ns_ = 0;  // the base of the document being read, after the first one
+  int64_t later_ns_ = 0;                                    // the base of the document being read, after the first one
+  std::optional<int64_t> window_begin_ns_, window_end_ns_;  // of the document being read
+  model::Interval window_ = {0, 0};                         // of those before that say it
+  uint64_t windows_ = 0;                                    // how many did
   std::string repaired_;
   std::string deep_member_;  // the last member that was nested too deep
   bool depth_was_exceeded_ = false;

@@ -450,6 +450,11 @@ void KinetoBuilder::AddDepths(std::vector<model::DepthRow> rows, bool is_of_oper
   }
 }
 
+void KinetoBuilder::SetWindow(model::Interval window) {
+  trace_.window_begin_ns = window.begin_ns;
+  trace_.window_end_ns = window.end_ns;
+}
+
 void KinetoBuilder::FindWindow() {
   int64_t begin_ns = INT64_MAX, end_ns = INT64_MIN;
   const auto take = [&](const auto& columns) {
@@ -458,11 +463,13 @@ void KinetoBuilder::FindWindow() {
       end_ns = std::max(end_ns, columns.begin_ns[row] + columns.duration_ns[row]);
     }
   };
-  take(trace_.events);
-  take(trace_.calls);
-  take(trace_.gpu);
-  trace_.window_begin_ns = begin_ns <= end_ns ? begin_ns : 0;
-  trace_.window_end_ns = begin_ns <= end_ns ? end_ns : 0;
+  if (trace_.window_end_ns == 0) {
+    take(trace_.events);
+    take(trace_.calls);
+    take(trace_.gpu);
+    trace_.window_begin_ns = begin_ns <= end_ns ? begin_ns : 0;
+    trace_.window_end_ns = begin_ns <= end_ns ? end_ns : 0;
+  }
   // The pair relates Unix time to the trace's clock. It is of the end of the window, as in a snapshot.
   const int64_t most_ns = model::kMaxTimeNs - trace_.window_end_ns;
   const int64_t unix_ns = trace_.window_end_ns + std::clamp<int64_t>(base_ns_, -trace_.window_end_ns, most_ns);

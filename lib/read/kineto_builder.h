@@ -45,6 +45,8 @@ class KinetoBuilder {
   void AddAttribute(std::string_view key, std::string_view value);
   // When GPUs, or operators, were recorded: Pitot's files have it. `later_ns` is added to the times.
   void AddDepths(std::vector<model::DepthRow> rows, bool is_of_operators, int64_t later_ns);
+  // The window, if the file says it. Otherwise it is from the first begin to the last end of a row.
+  void SetWindow(model::Interval window);
   // Another document follows. It has processes, devices and ids of its own.
   void BeginDocument();
   // The rank of the document's process.

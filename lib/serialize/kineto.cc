@@ -104,13 +104,15 @@ class KinetoTrace {
     out_.Pair("displayTimeUnit", "ms");
     // Unix time at the origin of the trace's clock.
     if (model::HasDate(trace_)) out_.Pair("baseTimeNanoseconds", trace_.clock.realtime_ns - trace_.clock.monotonic_ns);
+    out_.Pair(model::kWindowBeginKey, trace_.window_begin_ns);
+    out_.Pair(model::kWindowEndKey, trace_.window_end_ns);
     out_.Pair(model::kDepthsKey, model::DepthsText(trace_.depths));
     out_.Pair(model::kOperatorDepthsKey, model::DepthsText(trace_.operator_depths));
     for (const model::Attribute& attribute : trace_.attributes) {
       const std::string_view key = trace_.strings[attribute.key];
-      constexpr std::string_view kOurs[] = {"schemaVersion",          "deviceProperties", "displayTimeUnit",
-                                            "baseTimeNanoseconds",    "traceEvents",      model::kDepthsKey,
-                                            model::kOperatorDepthsKey};
+      constexpr std::string_view kOurs[] = {"schemaVersion",           "deviceProperties",     "displayTimeUnit",
+                                            "baseTimeNanoseconds",     "traceEvents",          model::kDepthsKey,
+                                            model::kOperatorDepthsKey, model::kWindowBeginKey, model::kWindowEndKey};
       if (std::find(std::begin(kOurs), std::end(kOurs), key) == std::end(kOurs))
         out_.Pair(key, trace_.strings[attribute.value]);
     }

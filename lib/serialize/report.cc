@@ -22,6 +22,7 @@
 #include "model/losses.h"
 #include "model/missing_call.h"
 #include "model/moment.h"
+#include "model/parts.h"
 #include "model/recorded.h"
 #include "model/request_text.h"
 #include "pitot/model/index.h"
@@ -320,8 +321,13 @@ class Writer {
     if (IsRecorded()) {
       const bool has_date = HasDate(trace_);
       if (has_date) lines_.Add(2, "time       " + DateTime(Realtime(at_ns)));
-      lines_.Add(2, "process    " + Name(trace_.process_name, "(unnamed)") +
-                        Format(" (pid %lld)", static_cast<long long>(trace_.pid)));
+      if (const model::Parts parts(trace_); parts.is_joined()) {
+        lines_.AddWrapped(2, "files      ", Count(parts.size()) + ", joined by their clocks: " + parts.FormatsText());
+        lines_.AddWrapped(2, "processes  ", parts.ProcessesText());
+      } else {
+        lines_.Add(2, "process    " + Name(trace_.process_name, "(unnamed)") +
+                          Format(" (pid %lld)", static_cast<long long>(trace_.pid)));
+      }
       lines_.Add(2, "window     " + Duration(trace_.window_end_ns - trace_.window_begin_ns) +
                         (has_date ? ", " + At(trace_.window_begin_ns) + " to " + At(trace_.window_end_ns) : ""));
     }
@@ -1189,7 +1195,10 @@ class Writer {
 
   // The cost of recording, the options, the machine: the recorder's attributes.
   void Attributes() {
-    if (trace_.attributes.empty()) return;
+    const auto is_of_part = [&](const model::Attribute& attribute) {  // it is in the header
+      return Str(attribute.key).starts_with(model::kJoinedKey);
+    };
+    if (std::all_of(trace_.attributes.begin(), trace_.attributes.end(), is_of_part)) return;
     lines_.Blank();
     lines_.Add(0, "RECORDER");
     lines_.Blank();
@@ -1199,6 +1208,7 @@ class Writer {
     uint64_t as_window = 0;
     for (const model::Attribute& attribute : trace_.attributes) {
       const std::string_view key = Str(attribute.key), value = Str(attribute.value);
+      if (is_of_part(attribute)) continue;
       if (key == "incident.cause" && !trace_.firings.empty() && attribute.value == trace_.firings[0].cause) continue;
       if (key.substr(0, kOfRequest.size()) == kOfRequest && value == of_window) {
         ++as_window;

@@ -9,6 +9,7 @@
 
 #include "base/quantile.h"
 #include "model/held.h"
+#include "model/parts.h"
 #include "pitot/model/intervals.h"
 
 namespace pitot::report {
@@ -51,9 +52,8 @@ Intervals TimesOf(const std::vector<Held>& values, Which which) {
 }  // namespace
 
 GpuState::GpuState(const Trace& trace) : trace_(trace) {
-  for (uint32_t row = 0; row < trace.counters.size(); ++row) {
-    const auto parts = base::SplitGpuCounter(trace.strings[trace.counters[row].name]);
-    if (parts && IsShown(parts->counter)) gpus_[std::string(parts->gpu)][std::string(parts->counter)] = row;
+  for (const model::GpuStateCounter& one : GpuStateCounters(trace)) {
+    if (IsShown(one.counter)) gpus_[std::string(one.gpu)][std::string(one.counter)] = one.row;
   }
 }
 

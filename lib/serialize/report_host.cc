@@ -29,10 +29,10 @@ std::string Time(const std::optional<double>& ns) {
 
 }  // namespace
 
-HostReport::HostReport(const model::Trace& trace) : trace_(trace) {
+HostReport::HostReport(const model::Trace& trace) : trace_(trace), parts_(trace), of_threads_(parts_.OfThreads()) {
   for (uint32_t row = 0; row < trace.counters.size(); ++row) {
     const std::string_view name = trace.strings[trace.counters[row].name];
-    if (base::IsHostCounter(name)) counters_.emplace(name, row);
+    if (base::IsHostCounter(parts_.Split(name).own)) counters_.emplace(name, row);
   }
 }
 
@@ -49,11 +49,12 @@ std::optional<HostReport::Values> HostReport::Of(const std::string& name) const 
   if (from == to) return std::nullopt;
   const double* const values = trace_.samples.value.data();
   const auto [least, most] = std::minmax_element(values + from, values + to);
-  return Values{values[from], values[to - 1], *least, *most};
+  const int64_t span_ns = trace_.samples.at_ns[to - 1] - trace_.samples.at_ns[from];
+  return Values{values[from], values[to - 1], *least, *most, span_ns};
 }
 
 std::optional<int64_t> HostReport::CpuNs(uint32_t thread, const model::Intervals& times) const {
-  const auto [first, last] = SamplesOf(base::ThreadCounter(trace_.threads[thread].tid, base::kOnCpu));
+  const auto [first, last] = SamplesOf(ThreadCounter(thread, base::kOnCpu));
   if (first == last) return std::nullopt;
   const int64_t* const read_ns = trace_.samples.at_ns.data();
   const double* const values = trace_.samples.value.data();
@@ -75,10 +76,10 @@ std::optional<int64_t> HostReport::CpuNs(uint32_t thread, const model::Intervals
 
 // "the hypervisor took 240 ms of the machine's 2 CPUs, 1.2 % of their time". Older dumps lack host.cpus, the number of
 // CPUs; the share is then that of one CPU.
-std::string HostReport::Stolen() const {
-  const std::optional<Values> of = OfHost(base::kStolenTime);
-  const double window_ns = std::max(kStolenEveryNs, static_cast<double>(trace_.window_end_ns - trace_.window_begin_ns));
-  const std::string said(trace_.AttributeOf(base::kCpusAttribute));
+std::string HostReport::Stolen(uint32_t part) const {
+  const std::optional<Values> of = OfHost(part, base::kStolenTime);
+  const double window_ns = of ? std::max(kStolenEveryNs, WindowNs(*of)) : kStolenEveryNs;
+  const std::string said(parts_.AttributeOf(part, base::kCpusAttribute));
   const int64_t cpus = std::clamp(std::strtol(said.c_str(), nullptr, 10), 0L, 1L << 20);
   const double share = of ? of->Growth() / (window_ns * static_cast<double>(std::max<int64_t>(1, cpus))) : 0;
   if (!(share >= kLeastStolen)) return "";
@@ -88,19 +89,28 @@ std::string HostReport::Stolen() const {
 }
 
 // "CPU 3.2 %", "I/O 0.5 % (all threads 0.1 %)".
-std::string HostReport::Pressure(const char* shown, const base::CounterName& some,
+std::string HostReport::Pressure(uint32_t part, const char* shown, const base::CounterName& some,
                                  const base::CounterName* full) const {
-  const double window_ns = static_cast<double>(trace_.window_end_ns - trace_.window_begin_ns);
-  const std::optional<Values> of = OfHost(some), of_all = full != nullptr ? OfHost(*full) : std::nullopt;
-  if (!of || window_ns <= 0) return "";
+  const std::optional<Values> of = OfHost(part, some), of_all = full != nullptr ? OfHost(part, *full) : std::nullopt;
+  const double window_ns = of ? WindowNs(*of) : 0;
+  if (window_ns <= 0) return "";
   std::string text = shown + Format(" %.1f %%", 100 * of->Growth() / window_ns);
   if (of_all) text += Format(" (all at once %.1f %%)", 100 * of_all->Growth() / window_ns);
   return text;
 }
 
 void HostReport::Write(size_t indent, base::Lines* lines) const {
+  for (const uint32_t part : parts_.All()) {
+    const auto is_of_part = [&](const auto& counter) { return parts_.Split(counter.first).part == part; };
+    if (std::none_of(counters_.begin(), counters_.end(), is_of_part)) continue;
+    if (parts_.is_joined()) lines->Add(indent, "host of    " + std::string(parts_[part].name));
+    WritePart(part, indent, lines);
+  }
+}
+
+void HostReport::WritePart(uint32_t part, size_t indent, base::Lines* lines) const {
   const auto growth = [&](const base::CounterName& what) {
-    const std::optional<Values> values = OfHost(what);
+    const std::optional<Values> values = OfHost(part, what);
     return values ? std::optional<double>(values->Growth()) : std::nullopt;
   };
   if (const auto voluntary = growth(base::kVoluntary)) {
@@ -115,39 +125,40 @@ void HostReport::Write(size_t indent, base::Lines* lines) const {
                                            Number(growth(base::kThrottledPeriods)) + " periods"
                                      : "not throttled");
   }
-  if (const std::string stolen = Stolen(); !stolen.empty()) lines->AddWrapped(indent, "stolen     ", stolen);
+  if (const std::string stolen = Stolen(part); !stolen.empty()) lines->AddWrapped(indent, "stolen     ", stolen);
   std::string pressure;
-  for (const std::string& one :
-       {Pressure("CPU", base::kCpuPressure, nullptr), Pressure("I/O", base::kIoPressure, &base::kIoPressureFull),
-        Pressure("memory", base::kMemoryPressure, &base::kMemoryPressureFull)}) {
+  for (const std::string& one : {Pressure(part, "CPU", base::kCpuPressure, nullptr),
+                                 Pressure(part, "I/O", base::kIoPressure, &base::kIoPressureFull),
+                                 Pressure(part, "memory", base::kMemoryPressure, &base::kMemoryPressureFull)}) {
     if (!one.empty()) pressure += (pressure.empty() ? "" : ", ") + one;
   }
   if (!pressure.empty())
     lines->AddWrapped(indent, "pressure   ", pressure + " of the window, with waiting tasks anywhere on the machine");
-  if (const auto resident = OfHost(base::kResident)) {
+  if (const auto resident = OfHost(part, base::kResident)) {
     const auto text = [](double bytes) { return base::Bytes(static_cast<uint64_t>(bytes)); };
     lines->AddWrapped(
         indent, "memory     ",
         text(resident->last) + " resident (" + text(resident->least) + ".." + text(resident->most) + " in the window)");
   }
-  if (const auto mean = OfHost(base::kCpuFrequency)) {
+  if (const auto mean = OfHost(part, base::kCpuFrequency)) {
     std::string text = Format("mean %.0f MHz (%.0f..%.0f)", mean->last, mean->least, mean->most);
-    if (const auto least = OfHost(base::kLeastCpuFrequency))
+    if (const auto least = OfHost(part, base::kLeastCpuFrequency))
       text += Format(", the lowest CPU's %.0f MHz", least->least);
     lines->AddWrapped(indent, "CPU clocks ", text);
   }
-  Threads(indent, lines);
+  Threads(part, indent, lines);
 }
 
-void HostReport::Threads(size_t indent, base::Lines* lines) const {
+void HostReport::Threads(uint32_t part, size_t indent, base::Lines* lines) const {
   struct Row {
     uint32_t thread;
     std::optional<double> delay, cpu, voluntary, involuntary, major;
   };
   std::vector<Row> rows;
   for (uint32_t thread = 0; thread < trace_.threads.size(); ++thread) {
+    if (of_threads_[thread] != part) continue;
     const auto growth = [&](const base::CounterName& what) {
-      const std::optional<Values> values = Of(base::ThreadCounter(trace_.threads[thread].tid, what));
+      const std::optional<Values> values = Of(ThreadCounter(thread, what));
       return values ? std::optional<double>(values->Growth()) : std::nullopt;
     };
     const Row row = {thread,

@@ -94,24 +94,24 @@ struct Server {
 TEST_CASE("a process stood still while no thread recorded anything and its own reader was late", "[stillness]") {
   const Server server({});
   const Stillness stillness(server.trace);
-  const int64_t ns = stillness.StillNs(0, server.trace.window_end_ns);
+  const int64_t ns = stillness.StillNs(kNone, 0, server.trace.window_end_ns);
   CHECK(ns > kStillNs - 25 * kMs);
   CHECK(ns < kStillNs + 25 * kMs);
-  CHECK(stillness.StillNs(0, server.still.begin_ns - 20 * kMs) == 0);
+  CHECK(stillness.StillNs(kNone, 0, server.still.begin_ns - 20 * kMs) == 0);
 }
 
 TEST_CASE("a late reader alone, or an idle process, is no process that stood still", "[stillness]") {
   const Server busy({.for_others = false});
-  CHECK(Stillness(busy.trace).StillNs(0, busy.trace.window_end_ns) == 0);
+  CHECK(Stillness(busy.trace).StillNs(kNone, 0, busy.trace.window_end_ns) == 0);
   const Server read({.for_readings = false});
-  CHECK(Stillness(read.trace).StillNs(0, read.trace.window_end_ns) == 0);
+  CHECK(Stillness(read.trace).StillNs(kNone, 0, read.trace.window_end_ns) == 0);
 }
 
 TEST_CASE("a process did not stand still while its reader rested, but afterwards", "[stillness]") {
   const Server rested({.before_work = true, .rest_ns = 2'000 * kMs});
-  CHECK(Stillness(rested.trace).StillNs(0, rested.trace.window_end_ns) == 0);
+  CHECK(Stillness(rested.trace).StillNs(kNone, 0, rested.trace.window_end_ns) == 0);
   const Server late({.before_work = true, .rest_ns = 150 * kMs});
-  const int64_t ns = Stillness(late.trace).StillNs(0, late.trace.window_end_ns);
+  const int64_t ns = Stillness(late.trace).StillNs(kNone, 0, late.trace.window_end_ns);
   CHECK(ns > kStillNs - 175 * kMs);
   CHECK(ns < kStillNs - 125 * kMs);
 }

@@ -194,6 +194,32 @@ TEST_CASE("named incidents of one process may not overlap, and windows apart are
   CHECK(apart.err == "pitot: the windows of these files overlap no other: a, c. Check them with `pitot info`.\n");
 }
 
+TEST_CASE("a joined trace's header names the formats and processes of its files", "[cli]") {
+  const Folder folder;
+  folder.Write("a.pitot", SecondOf(11, 9'500));
+  folder.Write("b.pitot", SecondOf(11, 5'000));
+  folder.Write("c.json", Spans("00000000000000aa", "1700000009"));
+  const std::string version = json::parse(folder.Run("info --json a.pitot").out)["version"];
+
+  const Result info = folder.Run("info a.pitot b.pitot c.json"), report = folder.Run("report a.pitot b.pitot c.json");
+  const json facts = json::parse(folder.Run("info --json a.pitot b.pitot c.json").out);
+
+  const std::string formats = "a, b: dump " + version + "; c: OpenTelemetry spans\n";
+  INFO(info.out << report.out);
+  CHECK(info.out.find("format     3 files, joined by their clocks, ") != std::string::npos);
+  CHECK(info.out.find("files      " + formats) != std::string::npos);
+  CHECK(info.out.find("processes  a, b: (pid 11) on node; c: ") != std::string::npos);
+  CHECK(info.out.find("joined.") == std::string::npos);
+  CHECK(report.out.find("files      3, joined by their clocks: " + formats) != std::string::npos);
+  CHECK(report.out.find("processes  a, b: (pid 11) on node; c: ") != std::string::npos);
+  CHECK(report.out.find("joined.") == std::string::npos);
+  REQUIRE(facts["files"].size() == 3);
+  CHECK(facts["files"][1] ==
+        json{{"name", "b"}, {"format", "dump " + version}, {"process", {{"name", ""}, {"pid", 11}}}, {"host", "node"}});
+  CHECK(facts["files"][2]["format"] == "OpenTelemetry spans");
+  CHECK(!json::parse(folder.Run("info --json a.pitot").out).contains("files"));
+}
+
 TEST_CASE("requests without queues and GPUs stay unknown next to a dump that has both", "[cli]") {
   const Folder folder;
   folder.Write("spans.json", Spans("00000000000000aa", "1700000000"));
@@ -211,6 +237,21 @@ TEST_CASE("requests without queues and GPUs stay unknown next to a dump that has
   };
   CHECK(facts("spans.json") == json{nullptr, nullptr, nullptr, false});
   CHECK(facts("spans.json server.pitot") == json{nullptr, nullptr, nullptr, false});
+}
+
+TEST_CASE("info lists what one file's format cannot say for the joined trace", "[cli]") {
+  const Folder folder;
+  folder.Write("spans.json", Spans("00000000000000aa", "1700000000"));
+  folder.Write("server.pitot", SecondOf(11, 0));
+  const auto lacks = [&](const std::string& files) {
+    const std::string out = folder.Run("info " + files).out;
+    const size_t at = out.find("lacks      "), end = out.find("\nprocess", at);
+    return at == std::string::npos ? "" : out.substr(at, end - at);
+  };
+
+  CHECK(lacks("server.pitot").empty());
+  CHECK(lacks("spans.json").find("queues") != std::string::npos);
+  CHECK(lacks("spans.json server.pitot") == lacks("spans.json"));
 }
 
 TEST_CASE("a dump whose beginning is damaged is used alone", "[cli]") {

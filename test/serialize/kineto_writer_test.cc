@@ -147,6 +147,35 @@ TEST_CASE("a trace reads back from Kineto's JSON, except for what the format can
   CHECK(read.operator_depths.size() == 2);
 }
 
+TEST_CASE("an open scope that began before the window does not lengthen it in Kineto's JSON", "[kineto]") {
+  constexpr int64_t kBeginNs = 6'000, kEndNs = 10'000;
+  TraceMaker maker;
+  maker.trace.window_begin_ns = kBeginNs;
+  maker.trace.window_end_ns = kEndNs;
+  const uint32_t thread = maker.Thread("worker"), site = maker.Site(SiteKind::kScope, "serve");
+  maker.Event(thread, site, 1'000, kOpen);
+  maker.Event(thread, site, 7'000, 1'000);
+  const Trace trace = maker.Finish();
+  KinetoReport report;
+
+  const Trace read = Reread(trace, &report);
+
+  CHECK(read.window_begin_ns == kBeginNs);
+  CHECK(read.window_end_ns == kEndNs);
+  CHECK(read.threads[0].history_begin_ns == kBeginNs);
+  CHECK(read.events.begin_ns[0] == 1'000);
+  CHECK(read.AttributeOf(model::kWindowBeginKey).empty());
+
+  // A window that makes no sense is not taken.
+  std::string text = Write(trace);
+  const std::string key = "\"pitot_window_begin_ns\":";
+  text.insert(text.find(key) + key.size(), "9");
+  Trace wrong;
+  REQUIRE(ParseKineto(text.data(), text.size(), &wrong, &report).ok());
+  CHECK(wrong.window_begin_ns == 1'000);
+  CHECK(wrong.window_end_ns == kEndNs);
+}
+
 TEST_CASE("random traces read back from Kineto's JSON", "[kineto]") {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     INFO("seed " << seed);

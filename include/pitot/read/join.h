@@ -18,6 +18,7 @@ PITOT_NAMESPACE_BEGIN
 struct TracePart {
   std::string name;  // stands before the names of its threads: "rank 0"
   model::Trace trace;
+  std::string format = {};  // of its file, for people: "dump 1.4"; "" if unknown
 };
 
 struct JoinReport {
@@ -33,9 +34,10 @@ struct JoinReport {
 // their part's window end there if others go on; `end_known` of requests stays false. What one part's format cannot say
 // (attribute "not_recorded") the joined trace does not either. Devices with the same UUID (attribute
 // "gpu.<ordinal>.uuid") become one; then its streams have the part's name. Requests with an id that an earlier part has
-// get another. What a judge had learned is the first part's. `parts` are used up. `report` may be null. Errors:
-// kInvalidArgument if a part has no date or is from another time, if two are of one process and their windows overlap,
-// or if they do not fit into one trace; it names them. kResourceExhausted.
+// get another. What a judge had learned is the first part's. The attribute "joined.0" is the name of the first part,
+// and "joined.0.format", "joined.0.process", "joined.0.pid" and "joined.0.host" say more. `parts` are used up. `report`
+// may be null. Errors: kInvalidArgument if a part has no date or is from another time, if two are of one process and
+// their windows overlap, or if they do not fit into one trace; it names them. kResourceExhausted.
 PITOT_EXPORT Status JoinTraces(std::vector<TracePart>* parts, model::Trace* joined,
                                JoinReport* report = nullptr) noexcept;
 

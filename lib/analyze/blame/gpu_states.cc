@@ -159,9 +159,9 @@ GpuStates::GpuStates(const Trace& trace) : means_(trace, Counters()), devices_(t
     devices_[device].usual_clock =
         MedianIn(trace, facts::CounterOf(trace, device, GpuCounter::kSmClock), devices_[device].busy);
   }
-  const std::map<uint32_t, facts::GpuCounters> gpus = facts::GpuCountersOf(trace);
-  for (const auto& [index, gpu] : gpus) {
-    const uint32_t device = facts::DeviceOf(trace, gpus, index), row = gpu.Find(GpuCounter::kOtherProcesses);
+  const std::map<facts::GpuKey, facts::GpuCounters> gpus = facts::GpuCountersOf(trace);
+  for (const auto& [key, gpu] : gpus) {
+    const uint32_t device = facts::DeviceOf(trace, gpus, key), row = gpu.Find(GpuCounter::kOtherProcesses);
     if (device >= devices_.size() || row == kNone) continue;
     for (const model::Held& held : ValuesOf(trace, row)) {
       if (held.value > 0) devices_[device].others.push_back(held.when);

@@ -23,12 +23,15 @@ constexpr int64_t kIntervals = 5;
 constexpr size_t kLeastReadings = 20;
 constexpr size_t kMostMoments = 64;  // in such a time; more are not looked at
 
-std::vector<int64_t> ReadingsOf(const Trace& trace) {
+std::vector<int64_t> ReadingsOf(const Trace& trace, const model::Parts& parts, uint32_t part) {
+  std::vector<bool> is_of_host;  // by row of counters
+  for (const model::CounterRow& counter : trace.counters) {
+    const model::Parts::Name name = parts.Split(trace.strings[counter.name]);
+    is_of_host.push_back(counter.device == kNone && name.part == part && base::IsHostCounter(name.own));
+  }
   std::vector<int64_t> readings;
   for (size_t row = 0; row < trace.samples.counter.size(); ++row) {
-    const model::CounterRow& counter = trace.counters[trace.samples.counter[row]];
-    if (counter.device == kNone && base::IsHostCounter(trace.strings[counter.name]))
-      readings.push_back(trace.samples.at_ns[row]);
+    if (is_of_host[trace.samples.counter[row]]) readings.push_back(trace.samples.at_ns[row]);
   }
   std::sort(readings.begin(), readings.end());
   readings.erase(std::unique(readings.begin(), readings.end()), readings.end());
@@ -37,8 +40,7 @@ std::vector<int64_t> ReadingsOf(const Trace& trace) {
 
 // A counter's values by the moment of the reading; empty if there are none.
 using HostValues = std::vector<std::pair<int64_t, double>>;
-HostValues CounterValues(const Trace& trace, const base::CounterName& wanted) {
-  const std::string name = base::HostCounter(wanted);
+HostValues CounterValues(const Trace& trace, const std::string& name) {
   const auto counter = std::find_if(trace.counters.begin(), trace.counters.end(),
                                     [&](const auto& row) { return trace.strings[row.name] == name; });
   const auto number = static_cast<uint32_t>(counter - trace.counters.begin());
@@ -86,10 +88,21 @@ std::vector<Interval> FindLate(const std::vector<int64_t>& readings, const HostV
 }  // namespace
 
 Stillness::Stillness(const Trace& trace) {
-  const std::vector<Interval> late = FindLate(ReadingsOf(trace), CounterValues(trace, base::kRest));
+  const model::Parts parts(trace);
+  parts_ = parts.OfThreads();
+  for (const uint32_t part : parts.All()) Find(trace, parts, &processes_.emplace_back(Process{part, {}, {}}));
+}
+
+void Stillness::Find(const Trace& trace, const model::Parts& parts, Process* process) const {
+  const uint32_t part = process->part;
+  const auto values = [&](const base::CounterName& what) {
+    return CounterValues(trace, parts.NameOf(part, base::HostCounter(what)));
+  };
+  const std::vector<Interval> late = FindLate(ReadingsOf(trace, parts, part), values(base::kRest));
   if (late.empty()) return;
   std::vector<std::vector<int64_t>> moments(late.size());  // in which something began or ended
-  const auto mark = [&](int64_t at_ns) {
+  const auto mark = [&](uint32_t thread, int64_t at_ns) {
+    if (thread != kNone && parts_[thread] != part) return;
     const auto after =
         std::partition_point(late.begin(), late.end(), [&](Interval one) { return one.end_ns <= at_ns; });
     if (after == late.end() || after->begin_ns > at_ns) return;
@@ -97,17 +110,17 @@ Stillness::Stillness(const Trace& trace) {
     if (in.size() <= kMostMoments) in.push_back(at_ns);
   };
   for (uint32_t event = 0; event < trace.events.size(); ++event) {
-    mark(trace.events.begin_ns[event]);
-    mark(trace.EventEnd(event));
+    mark(trace.events.thread[event], trace.events.begin_ns[event]);
+    mark(trace.events.thread[event], trace.EventEnd(event));
   }
   // A request may have arrived before anybody in the process looked.
-  for (const model::RequestRow& request : trace.requests) mark(trace.RequestEnd(request));
-  for (const model::MemberRow& member : trace.members) mark(member.join_ns);
+  for (const model::RequestRow& request : trace.requests) mark(request.end_thread, trace.RequestEnd(request));
+  for (const model::MemberRow& member : trace.members) mark(trace.batches[member.batch].thread, member.join_ns);
   for (const model::HandoffRow& handoff : trace.handoffs) {
-    mark(handoff.enqueue_ns);
-    mark(handoff.take_ns);
+    mark(handoff.from_thread, handoff.enqueue_ns);
+    mark(handoff.to_thread, handoff.take_ns);
   }
-  const HostValues pressure = CounterValues(trace, base::kCpuPressure);
+  const HostValues pressure = values(base::kCpuPressure);
   for (size_t i = 0; i < late.size(); ++i) {
     if (moments[i].size() > kMostMoments) continue;
     moments[i].push_back(late[i].begin_ns);
@@ -116,13 +129,18 @@ Stillness::Stillness(const Trace& trace) {
     const bool has_cpus = 2 * GrewNs(pressure, late[i]) < late[i].end_ns - late[i].begin_ns;
     for (size_t m = 1; m < moments[i].size(); ++m) {
       if (moments[i][m] - moments[i][m - 1] < kLeastNs) continue;
-      still_.push_back({moments[i][m - 1], moments[i][m]});
-      if (has_cpus) with_cpus_.push_back(still_.back());
+      process->still.push_back({moments[i][m - 1], moments[i][m]});
+      if (has_cpus) process->with_cpus.push_back(process->still.back());
     }
   }
 }
 
-int64_t Stillness::NsOf(const model::Intervals& still, int64_t begin_ns, int64_t end_ns) {
+int64_t Stillness::NsOf(model::Intervals Process::*times, uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
+  const uint32_t part = thread == kNone ? kNone : parts_[thread];
+  const auto process =
+      std::find_if(processes_.begin(), processes_.end(), [&](const Process& one) { return one.part == part; });
+  if (process == processes_.end()) return 0;
+  const model::Intervals& still = (*process).*times;
   auto at = std::partition_point(still.begin(), still.end(), [&](Interval one) { return one.end_ns <= begin_ns; });
   int64_t ns = 0;
   for (; at != still.end() && at->begin_ns < end_ns; ++at)

@@ -6,8 +6,10 @@
 #define PITOT_LIB_ANALYZE_BLAME_STILLNESS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "analyze/blame/namespace.h"
+#include "model/parts.h"
 #include "pitot/model/intervals.h"
 #include "pitot/model/trace.h"
 
@@ -17,15 +19,26 @@ class Stillness {
  public:
   // O(n) in events and samples. Keeps no reference to the trace.
   explicit Stillness(const model::Trace& trace);
-  // How much of the time between two moments the process stood still.
-  int64_t StillNs(int64_t begin_ns, int64_t end_ns) const { return NsOf(still_, begin_ns, end_ns); }
+  // How much of the time between two moments the thread's process stood still. kNone: the trace's process; 0 in a
+  // joined trace (model/parts.h).
+  int64_t StillNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
+    return NsOf(&Process::still, thread, begin_ns, end_ns);
+  }
   // The same, without times in which it may have had no CPU: tasks of the machine waited for one most of the time.
-  int64_t StillWithCpusNs(int64_t begin_ns, int64_t end_ns) const { return NsOf(with_cpus_, begin_ns, end_ns); }
+  int64_t StillWithCpusNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
+    return NsOf(&Process::with_cpus, thread, begin_ns, end_ns);
+  }
 
  private:
-  static int64_t NsOf(const model::Intervals& still, int64_t begin_ns, int64_t end_ns);
+  struct Process {
+    uint32_t part;
+    model::Intervals still, with_cpus;
+  };
+  int64_t NsOf(model::Intervals Process::*times, uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
+  void Find(const model::Trace& trace, const model::Parts& parts, Process* process) const;
 
-  model::Intervals still_, with_cpus_;
+  std::vector<Process> processes_;
+  std::vector<uint32_t> parts_;  // of threads
 };
 
 }  // namespace pitot::blame

@@ -26,6 +26,7 @@ using facts::DeviceOf;
 using facts::DirectionOf;
 using facts::GpuCounters;
 using facts::GpuCountersOf;
+using facts::GpuKey;
 
 // How long a device may stand still after an allocation, in lengths of its call: 1.3 to 1.7 on an H100
 // (docs/reference/walk.md#allocations).
@@ -244,9 +245,9 @@ uint32_t GpuOps::AllocationBefore(uint32_t op, int64_t since_ns) const {
 
 void GpuOps::FindClocks() {
   clocks_.resize(trace_.devices.size());
-  const std::map<uint32_t, GpuCounters> gpus = GpuCountersOf(trace_);
-  for (const auto& [index, gpu] : gpus) {
-    const uint32_t counter = gpu.Find(base::GpuCounter::kSmClock), device = DeviceOf(trace_, gpus, index);
+  const std::map<GpuKey, GpuCounters> gpus = GpuCountersOf(trace_);
+  for (const auto& [key, gpu] : gpus) {
+    const uint32_t counter = gpu.Find(base::GpuCounter::kSmClock), device = DeviceOf(trace_, gpus, key);
     if (counter == kNone || device == kNone) continue;
     clocks_[device].counter = counter;
     clocks_[device].held = ValuesOf(trace_, counter);

@@ -2,6 +2,7 @@
 #include "analyze/blame/walk_host.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -10,6 +11,7 @@
 #include "analyze/blame/walk_waits.h"
 #include "analyze/facts/subjects.h"
 #include "base/host_counters.h"
+#include "model/parts.h"
 
 namespace pitot::blame {
 
@@ -94,8 +96,9 @@ void BoundReadings(bool is_on_cpu, std::vector<Reading>* readings, std::vector<i
 }  // namespace
 
 bool HasHostUse(const Trace& trace) {
+  const model::Parts parts(trace);
   return std::any_of(trace.counters.begin(), trace.counters.end(), [&](const model::CounterRow& counter) {
-    return base::IsThreadCounter(trace.strings[counter.name]);
+    return base::IsThreadCounter(parts.Split(trace.strings[counter.name]).own);
   });
 }
 
@@ -330,37 +333,49 @@ HostUse::HostUse(const Trace& trace, const Threads& threads, const GpuOps& gpu, 
     }
     return found;
   };
-  const auto growth = [&](const base::CounterName& what, std::vector<std::pair<int64_t, int64_t>>* values) {
-    for (const Reading& reading : series(base::HostCounter(what)).readings)
-      values->emplace_back(reading.at_ns, reading.value);
-  };
-  growth(base::kThrottledTime, &throttled_);
-  growth(base::kStolenTime, &stolen_);
-  const Series io_pressure = series(base::HostCounter(base::kIoPressure));
-  std::unordered_map<int64_t, uint32_t> with_tid;
-  for (const model::ThreadRow& thread : trace.threads) ++with_tid[thread.tid];
-  std::vector<Measurement> measurements;
-  std::vector<int64_t> late;
-  for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
-    const int64_t tid = trace.threads[thread].tid;
-    if (with_tid[tid] != 1) continue;  // several threads share it, and the counter may be of any
-    Measurement measurement;
-    measurement.thread = thread;
-    measurement.cpu = series(base::ThreadCounter(tid, base::kOnCpu));
-    if (measurement.cpu.readings.size() < 2) continue;
-    measurement.delay = series(base::ThreadCounter(tid, base::kRunQueueDelay));
-    measurement.voluntary = series(base::ThreadCounter(tid, base::kVoluntary));
-    measurement.involuntary = series(base::ThreadCounter(tid, base::kInvoluntary));
-    measurement.major = series(base::ThreadCounter(tid, base::kMajorFaults));
-    measurement.FindLate(&late);
-    measurements.push_back(std::move(measurement));
-  }
-  // A recorder with one look at the clock for all threads was late for the threads after it, too.
-  std::sort(late.begin(), late.end());
-  for (Measurement& measurement : measurements) {
-    measurement.LeaveOut(late);
-    threads_[measurement.thread] =
-        measurement.Run(trace, threads.Pieces(measurement.thread), gpu, interpreter, io_pressure, options);
+  const model::Parts parts(trace);
+  parts_ = parts.OfThreads();
+  std::map<std::pair<uint32_t, int64_t>, uint32_t> with_tid;  // threads, by part and number
+  for (uint32_t thread = 0; thread < trace.threads.size(); ++thread)
+    ++with_tid[{parts_[thread], trace.threads[thread].tid}];
+  for (const uint32_t part : parts.All()) {
+    const auto of_host = [&](const base::CounterName& what) {
+      return series(parts.NameOf(part, base::HostCounter(what)));
+    };
+    const auto growth = [&](const base::CounterName& what, Sums* values) {
+      for (const Reading& reading : of_host(what).readings) values->emplace_back(reading.at_ns, reading.value);
+    };
+    Host& host = hosts_.emplace_back(Host{part, {}, {}});
+    growth(base::kThrottledTime, &host.throttled);
+    growth(base::kStolenTime, &host.stolen);
+    const Series io_pressure = of_host(base::kIoPressure);
+    std::vector<Measurement> measurements;
+    std::vector<int64_t> late;
+    for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
+      const int64_t tid = trace.threads[thread].tid;
+      if (parts_[thread] != part) continue;
+      if (with_tid[{part, tid}] != 1) continue;  // several threads share it, and the counter may be of any
+      const auto of_thread = [&](const base::CounterName& what) {
+        return series(parts.NameOf(part, base::ThreadCounter(tid, what)));
+      };
+      Measurement measurement;
+      measurement.thread = thread;
+      measurement.cpu = of_thread(base::kOnCpu);
+      if (measurement.cpu.readings.size() < 2) continue;
+      measurement.delay = of_thread(base::kRunQueueDelay);
+      measurement.voluntary = of_thread(base::kVoluntary);
+      measurement.involuntary = of_thread(base::kInvoluntary);
+      measurement.major = of_thread(base::kMajorFaults);
+      measurement.FindLate(&late);
+      measurements.push_back(std::move(measurement));
+    }
+    // A recorder with one look at the clock for all threads was late for the threads after it, too.
+    std::sort(late.begin(), late.end());
+    for (Measurement& measurement : measurements) {
+      measurement.LeaveOut(late);
+      threads_[measurement.thread] =
+          measurement.Run(trace, threads.Pieces(measurement.thread), gpu, interpreter, io_pressure, options);
+    }
   }
 }
 
@@ -436,15 +451,23 @@ bool HostUse::AreFaultsProved(uint32_t thread, int64_t begin_ns, int64_t end_ns)
   return true;
 }
 
-int64_t HostUse::ThrottledNs(int64_t begin_ns, int64_t end_ns) const {
-  return Grew(throttled_, begin_ns, end_ns + kLateNs);
+int64_t HostUse::ThrottledNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
+  return MostOf(&Host::throttled, thread, begin_ns, end_ns + kLateNs);
 }
 
-int64_t HostUse::StolenNs(int64_t begin_ns, int64_t end_ns) const {
-  return Grew(stolen_, begin_ns, end_ns + kStolenLateNs);
+int64_t HostUse::StolenNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
+  return MostOf(&Host::stolen, thread, begin_ns, end_ns + kStolenLateNs);
 }
 
-int64_t HostUse::Grew(const std::vector<std::pair<int64_t, int64_t>>& values, int64_t begin_ns, int64_t end_ns) {
+int64_t HostUse::MostOf(Sums Host::*sums, uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
+  int64_t most_ns = 0;
+  for (const Host& host : hosts_) {
+    if (thread == kNone || parts_[thread] == host.part) most_ns = std::max(most_ns, Grew(host.*sums, begin_ns, end_ns));
+  }
+  return most_ns;
+}
+
+int64_t HostUse::Grew(const Sums& values, int64_t begin_ns, int64_t end_ns) {
   const auto at = [&](int64_t at_ns) {
     const auto after =
         std::partition_point(values.begin(), values.end(), [&](const auto& reading) { return reading.first <= at_ns; });

@@ -58,10 +58,12 @@ class HostUse {
   // Whether the time blamed on major faults is proved: by the number of faults, or by the growth of the machine's I/O
   // pressure. Otherwise it is only possible. O(log n), and the stretches.
   bool AreFaultsProved(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
-  // How long the CPU quota throttled the process between two moments; 0 if unknown.
-  int64_t ThrottledNs(int64_t begin_ns, int64_t end_ns) const;
-  // How much of the machine's CPUs the hypervisor took, up to a second before and after included; 0 if unknown.
-  int64_t StolenNs(int64_t begin_ns, int64_t end_ns) const;
+  // How long the CPU quota throttled the thread's process between two moments; 0 if unknown. kNone: the process's of
+  // all threads, or in a joined trace (model/parts.h) the one that was throttled longest.
+  int64_t ThrottledNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
+  // How much of the machine's CPUs the hypervisor took, up to a second before and after included; 0 if unknown. The
+  // machine is the thread's, likewise.
+  int64_t StolenNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
   // How much run-queue delay between two readings (by their place) was already blamed for late wake-ups.
   using Woken = std::unordered_map<size_t, int64_t>;
   // The late part of a wake-up: the thread's run-queue delay outside of code, without the part already taken.
@@ -105,9 +107,18 @@ class HostUse {
   class Measurement;
 
   std::vector<Thread> threads_;
-  static int64_t Grew(const std::vector<std::pair<int64_t, int64_t>>& values, int64_t begin_ns, int64_t end_ns);
   // From when on, and the sum since the beginning; in order.
-  std::vector<std::pair<int64_t, int64_t>> throttled_, stolen_;
+  using Sums = std::vector<std::pair<int64_t, int64_t>>;
+  // What a part of a joined trace, or the trace, says of its process and machine.
+  struct Host {
+    uint32_t part;
+    Sums throttled, stolen;
+  };
+  static int64_t Grew(const Sums& values, int64_t begin_ns, int64_t end_ns);
+  int64_t MostOf(Sums Host::*sums, uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
+
+  std::vector<Host> hosts_;
+  std::vector<uint32_t> parts_;  // of threads
 };
 
 }  // namespace pitot::blame

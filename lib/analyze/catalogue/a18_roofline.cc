@@ -40,6 +40,7 @@ using facts::EventNameId;
 using facts::FindShapeReason;
 using facts::GpuCounters;
 using facts::GpuCountersOf;
+using facts::GpuKey;
 using facts::GpuName;
 using facts::InfoOf;
 using facts::Judged;
@@ -148,9 +149,9 @@ class Roofline final : public Analyzer {
 
   // In MHz, the median of the records over time; 0: unknown.
   static double ClockOf(const Trace& trace, uint32_t device) {
-    const std::map<uint32_t, GpuCounters> gpus = GpuCountersOf(trace);
-    for (const auto& [index, gpu] : gpus) {
-      if (DeviceOf(trace, gpus, index) != device || gpu.Find(base::GpuCounter::kSmClock) == kNone) continue;
+    const std::map<GpuKey, GpuCounters> gpus = GpuCountersOf(trace);
+    for (const auto& [key, gpu] : gpus) {
+      if (DeviceOf(trace, gpus, key) != device || gpu.Find(base::GpuCounter::kSmClock) == kNone) continue;
       std::vector<model::Held> clocks = ValuesOf(trace, gpu.Find(base::GpuCounter::kSmClock));
       if (clocks.empty()) continue;
       std::sort(clocks.begin(), clocks.end(),

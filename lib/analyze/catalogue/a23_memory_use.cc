@@ -80,12 +80,25 @@ class MemoryUse final : public Analyzer {
     return row.device == kNone ? name : GpuName(trace, row.device) + ": " + name;
   }
 
+  // The part of a joined trace whose memory it is; kNone: of several, or the trace is not joined.
+  static uint32_t PartOf(const Trace& trace, const model::Parts& parts, uint32_t counter) {
+    const model::CounterRow& row = trace.counters[counter];
+    const uint32_t part = parts.Split(trace.strings[row.name]).part;
+    if (part != kNone || row.device == kNone) return part;
+    return parts.Split(trace.strings[trace.devices[row.device].name]).part;
+  }
+
   // The memory given out as requests end, the least of every few that end together. Memory a request needs for itself
   // is gone at one of these ends; memory it leaves behind is not.
   static void Leak(Analysis& analysis, const model::CounterIndex& counters, uint32_t counter) {
     const Trace& trace = analysis.trace();
+    const model::Parts parts(trace);
+    const uint32_t of = PartOf(trace, parts, counter);
+    const std::vector<uint32_t> of_threads = parts.OfThreads();
     std::vector<int64_t> ends;
     for (const model::RequestRow& request : trace.requests) {
+      const uint32_t thread = request.begin_thread != kNone ? request.begin_thread : request.end_thread;
+      if (of != kNone && thread != kNone && of_threads[thread] != of) continue;  // another process's
       if (request.end_known && request.begin_ns + request.duration_ns <= trace.window_end_ns)
         ends.push_back(request.begin_ns + request.duration_ns);
     }
@@ -128,7 +141,7 @@ class MemoryUse final : public Analyzer {
   static void Peaks(Analysis& analysis, const model::CounterIndex& counters) {
     const Trace& trace = analysis.trace();
     const Threshold most = analysis.threshold("peak_share");
-    for (const auto& [index, gpu] : GpuCountersOf(trace)) {
+    for (const auto& [key, gpu] : GpuCountersOf(trace)) {
       const uint32_t used = gpu.Find(base::GpuCounter::kMemoryUsed), total = gpu.Find(base::GpuCounter::kMemoryTotal);
       if (used == kNone || total == kNone) continue;
       const std::optional<double> peak = counters.Most(used, trace.window_begin_ns, trace.window_end_ns);

@@ -31,6 +31,7 @@ using facts::DeviceOf;
 using facts::EachOf;
 using facts::GpuCounters;
 using facts::GpuCountersOf;
+using facts::GpuKey;
 using facts::InfoOf;
 using facts::Judged;
 using facts::kClockDrop;
@@ -111,12 +112,12 @@ class Clocks final : public Analyzer {
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
-    const std::map<uint32_t, GpuCounters> gpus = GpuCountersOf(trace);
-    for (const auto& [index, gpu] : gpus) {
+    const std::map<GpuKey, GpuCounters> gpus = GpuCountersOf(trace);
+    for (const auto& [key, gpu] : gpus) {
       const uint32_t counter = gpu.Find(base::GpuCounter::kSmClock);
       const std::vector<Held> clocks = counter == kNone ? std::vector<Held>() : ValuesOf(trace, counter);
       if (clocks.empty()) continue;
-      OfGpu(analysis, gpu, clocks, DeviceOf(trace, gpus, index));
+      OfGpu(analysis, gpu, clocks, DeviceOf(trace, gpus, key));
       if (analysis.IsOver()) break;
     }
     return Status();

@@ -12,6 +12,7 @@
 #include "analyze/facts/evidence.h"
 #include "analyze/facts/patience.h"
 #include "analyze/facts/subjects.h"
+#include "model/parts.h"
 #include "pitot/model/indexes.h"
 
 namespace pitot::catalogue {
@@ -70,27 +71,40 @@ class HostContention final : public Analyzer {
     const Trace& trace = analysis.trace();
     if (!blame::HasHostUse(trace)) return Status();
     const blame::Index& index = blame::SharedIndex(analysis);
-    std::vector<Longest> longest;
-    for (const Way& way : kWays) longest.emplace_back(EvidenceTable::kEvents, way.note);
-    CodeTime all;
-    for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
-      const CodeTime time = TimeOf(analysis, index, thread, &longest);
-      if (time.code_ns == 0) continue;
-      AddMeasures(analysis, ThreadName(trace, thread), time);
-      Accumulate(&all.code_ns, time.code_ns);
-      for (const Way& way : kWays) Accumulate(&(all.*way.ns), time.*way.ns);
-    }
-    if (all.code_ns == 0) return Status();
-    AddMeasures(analysis, kAll, all);
-    const int64_t throttled_ns = index.host.ThrottledNs(trace.window_begin_ns, trace.window_end_ns);
-    if (throttled_ns != 0) Add(analysis, "throttled", kAll, throttled_ns);
-    const int64_t stolen_ns = index.host.StolenNs(trace.window_begin_ns, trace.window_end_ns);
-    if (stolen_ns != 0) Add(analysis, "stolen", kAll, stolen_ns);
-    for (size_t i = 0; i < std::size(kWays); ++i) Judge(analysis, kWays[i], all, throttled_ns, stolen_ns, longest[i]);
+    // Each file of a joined trace is a process of its own.
+    const model::Parts parts(trace);
+    const std::vector<uint32_t> of_threads = parts.OfThreads();
+    for (const uint32_t part : parts.All()) OfProcess(analysis, index, of_threads, part, parts.NameOf(part, kAll));
     return Status();
   }
 
  private:
+  static void OfProcess(Analysis& analysis, const blame::Index& index, const std::vector<uint32_t>& of_threads,
+                        uint32_t part, const std::string& subject) {
+    const Trace& trace = analysis.trace();
+    std::vector<Longest> longest;
+    for (const Way& way : kWays) longest.emplace_back(EvidenceTable::kEvents, way.note);
+    CodeTime all;
+    uint32_t any = kNone;
+    for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
+      if (of_threads[thread] != part) continue;
+      const CodeTime time = TimeOf(analysis, index, thread, &longest);
+      if (time.code_ns == 0) continue;
+      any = thread;
+      AddMeasures(analysis, ThreadName(trace, thread), time);
+      Accumulate(&all.code_ns, time.code_ns);
+      for (const Way& way : kWays) Accumulate(&(all.*way.ns), time.*way.ns);
+    }
+    if (all.code_ns == 0) return;
+    AddMeasures(analysis, subject, all);
+    const int64_t throttled_ns = index.host.ThrottledNs(any, trace.window_begin_ns, trace.window_end_ns);
+    if (throttled_ns != 0) Add(analysis, "throttled", subject, throttled_ns);
+    const int64_t stolen_ns = index.host.StolenNs(any, trace.window_begin_ns, trace.window_end_ns);
+    if (stolen_ns != 0) Add(analysis, "stolen", subject, stolen_ns);
+    for (size_t i = 0; i < std::size(kWays); ++i)
+      Judge(analysis, kWays[i], subject, all, throttled_ns, stolen_ns, longest[i]);
+  }
+
   static std::string ThreadName(const Trace& trace, uint32_t thread) {
     const std::string_view name = trace.strings[trace.threads[thread].name];
     return std::string(name) + (name.empty() ? "thread #" : " #") + std::to_string(trace.threads[thread].number);
@@ -128,8 +142,8 @@ class HostContention final : public Analyzer {
     Add(analysis, "blocked", subject, time.blocked_ns);
   }
 
-  static void Judge(Analysis& analysis, const Way& way, const CodeTime& all, int64_t throttled_ns, int64_t stolen_ns,
-                    const Longest& longest) {
+  static void Judge(Analysis& analysis, const Way& way, const std::string& subject, const CodeTime& all,
+                    int64_t throttled_ns, int64_t stolen_ns, const Longest& longest) {
     const Threshold least = analysis.threshold(way.threshold);
     const int64_t ns = all.*way.ns;
     const double share = Share(ns, all.code_ns);
@@ -141,7 +155,7 @@ class HostContention final : public Analyzer {
     if (way.ns == &CodeTime::runqueue_ns && stolen_ns > 0)
       summary += "; the hypervisor took " + base::Duration(stolen_ns) + " of the machine's CPUs";
     const bool is_usual = way.ns == &CodeTime::blocked_ns && share < analysis.threshold("unusual_sleep_share").value;
-    Conclude(analysis, Judged(way.code, kAll, way.metric, share, least),
+    Conclude(analysis, Judged(way.code, subject.c_str(), way.metric, share, least),
              {.severity = is_usual ? Severity::kInfo : SeverityOf(share, least.value),
               // Being off the CPU is sure; the reason comes from switches, faults and delays of the stretch around it.
               .confidence = 0.9,

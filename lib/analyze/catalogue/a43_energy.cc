@@ -14,6 +14,7 @@
 #include "analyze/facts/patience.h"
 #include "analyze/facts/recorded.h"
 #include "base/gpu_counters.h"
+#include "model/parts.h"
 #include "pitot/model/indexes.h"
 
 namespace pitot::catalogue {
@@ -44,13 +45,10 @@ struct Power {
   int64_t known_ns = 0;  // of the window
 };
 
-std::vector<Power> PowersOf(Analysis& analysis) {
-  const Trace& trace = analysis.trace();
+std::vector<Power> PowersOf(const Trace& trace) {
   std::vector<Power> powers;
-  for (const uint32_t counter : EachOf(analysis, trace.counters.size())) {
-    const auto parts = base::SplitGpuCounter(trace.strings[trace.counters[counter].name]);
-    if (parts && parts->counter == base::NameOf(base::GpuCounter::kPower))
-      powers.push_back({counter, std::string(parts->gpu)});
+  for (const model::GpuStateCounter& one : GpuStateCounters(trace)) {
+    if (one.counter == base::NameOf(base::GpuCounter::kPower)) powers.push_back({one.row, std::string(one.gpu)});
   }
   return powers;
 }
@@ -85,7 +83,7 @@ class Energy final : public Analyzer {
     const Trace& trace = analysis.trace();
     const std::vector<uint32_t> requests = WholeRequests(trace);
     const std::vector<uint32_t> devices = DevicesAtWork(trace);
-    std::vector<Power> powers = PowersOf(analysis);
+    std::vector<Power> powers = PowersOf(trace);
     if (powers.empty()) {
       if (!requests.empty() && !devices.empty())
         AddNotKnown(analysis, "a43.not_known", "no power was recorded: the energy of requests is not known",

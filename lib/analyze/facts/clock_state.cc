@@ -11,6 +11,7 @@
 #include "base/host_counters.h"
 #include "base/quantile.h"
 #include "model/held.h"
+#include "model/parts.h"
 
 namespace pitot::facts {
 namespace {
@@ -34,13 +35,15 @@ std::pair<double, double> WithinAndElse(const model::Trace& trace, uint32_t coun
 
 std::string ClockState(const model::Trace& trace, model::Interval when) {
   std::vector<std::pair<std::string, uint32_t>> clocks;
-  for (const auto& [index, gpu] : GpuCountersOf(trace)) {
+  for (const auto& [key, gpu] : GpuCountersOf(trace)) {
     if (const uint32_t row = gpu.Find(base::GpuCounter::kSmClock); row != model::kNone)
       clocks.emplace_back("SM clock of " + std::string(gpu.name), row);
   }
   const std::string cpu = base::HostCounter(base::kCpuFrequency);
+  const model::Parts parts(trace);
   for (uint32_t row = 0; row < trace.counters.size(); ++row) {
-    if (trace.strings[trace.counters[row].name] == cpu) clocks.emplace_back(base::kCpuFrequency.name, row);
+    const auto [part, own] = parts.Split(trace.strings[trace.counters[row].name]);
+    if (own == cpu) clocks.emplace_back(parts.NameOf(part, base::kCpuFrequency.name), row);
   }
   std::string lower;
   bool is_known = false;

@@ -75,7 +75,10 @@ std::string SpanText(const blame::Index& index, const RequestBlame& blame) {
 }
 
 std::string QuotaText(const blame::Index& index, const RequestBlame& blame, Blame of, int64_t ns) {
-  if (of != Blame::kHostRunqueue || index.host.ThrottledNs(blame.begin_ns, blame.end_ns) < ns) return "";
+  const auto first = std::find_if(blame.segments.begin(), blame.segments.end(),
+                                  [&](const BlameSegment& segment) { return segment.blame == of; });
+  const uint32_t thread = first != blame.segments.end() ? first->thread : kNone;
+  if (of != Blame::kHostRunqueue || index.host.ThrottledNs(thread, blame.begin_ns, blame.end_ns) < ns) return "";
   return ", because the CPU quota was used up";
 }
 

@@ -11,6 +11,7 @@
 #include "analyze/verdict/verdict_words.h"
 #include "base/call_class.h"
 #include "base/host_counters.h"
+#include "model/parts.h"
 
 namespace pitot::verdict {
 
@@ -65,7 +66,7 @@ bool IsBehindLong(const blame::Index& index, const Culprit& by) {
 
 bool IsStolen(const model::Trace& trace, const BlameSegment& segment) {
   if (segment.blame != Blame::kHostRunqueue || segment.counter == model::kNone) return false;
-  const std::string_view name = trace.strings[trace.counters[segment.counter].name];
+  const std::string_view name = model::Parts(trace).Split(trace.strings[trace.counters[segment.counter].name]).own;
   return base::IsThreadCounter(name) && name.ends_with(base::kOnCpu.name);
 }
 
@@ -188,16 +189,19 @@ GpuDoubt MayAwaitGpu(const blame::Index& index, const RequestBlame& blame) {
 bool IsStill(const blame::Index& index, const RequestBlame& blame, Blame part) {
   if (part != Blame::kHostBlockedUnknown && part != Blame::kUntraced) return false;
   int64_t part_ns = 0, still_ns = 0;
+  uint32_t thread = model::kNone;
   for (const BlameSegment& segment : blame.segments) {
     if (segment.blame != part) continue;
     part_ns += segment.end_ns - segment.begin_ns;
+    if (thread == model::kNone) thread = segment.thread;
     // Sleep was measured. A thread that recorded nothing may have waited for one without a CPU.
-    still_ns += part == Blame::kUntraced ? index.stillness.StillWithCpusNs(segment.begin_ns, segment.end_ns)
-                                         : index.stillness.StillNs(segment.begin_ns, segment.end_ns);
+    still_ns += part == Blame::kUntraced
+                    ? index.stillness.StillWithCpusNs(segment.thread, segment.begin_ns, segment.end_ns)
+                    : index.stillness.StillNs(segment.thread, segment.begin_ns, segment.end_ns);
   }
   // A stretch by counters has its place within its code, not its moment.
   if (part == Blame::kHostBlockedUnknown)
-    still_ns = std::max(still_ns, std::min(index.stillness.StillNs(blame.begin_ns, blame.end_ns), part_ns));
+    still_ns = std::max(still_ns, std::min(index.stillness.StillNs(thread, blame.begin_ns, blame.end_ns), part_ns));
   return part_ns > 0 && 2 * still_ns > part_ns;
 }
 
@@ -247,7 +251,7 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
   const BlameSegment& longest = blame.segments[cause.longest[0]];
   switch (cause.blame) {
     case Blame::kHostRunqueue:
-      if (index.host.ThrottledNs(blame.begin_ns, blame.end_ns) > 0) return Proof::kQuota;
+      if (index.host.ThrottledNs(longest.thread, blame.begin_ns, blame.end_ns) > 0) return Proof::kQuota;
       return IsStolen(index.trace, longest) ? Proof::kStolen : Proof::kNone;
     case Blame::kHostPagefaultIo:
       return longest.counter != model::kNone ? Proof::kMajorFaults : Proof::kNone;

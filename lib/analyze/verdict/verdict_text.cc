@@ -29,6 +29,7 @@
 #include "model/kernel_name.h"
 #include "model/lacking.h"
 #include "model/ncu_command.h"
+#include "model/parts.h"
 #include "model/request_text.h"
 #include "pitot/analyze/verdict.h"
 
@@ -415,14 +416,14 @@ class Teller {
   std::string Counted(const BlameSegment& segment) const {
     if (segment.counter == kNone) return "";
     if (segment.blame == Blame::kGpuClock) return "; " + ClockState(trace_, {segment.begin_ns, segment.end_ns});
-    const std::string_view name = trace_.strings[trace_.counters[segment.counter].name];
+    const std::string_view name = model::Parts(trace_).Split(trace_.strings[trace_.counters[segment.counter].name]).own;
     const size_t colon = name.find(": ");
     std::string text = "; shown by its " + std::string(name.substr(colon == std::string_view::npos ? 0 : colon + 2));
     if (segment.blame != Blame::kHostRunqueue) return text;
     if (IsStolen(trace_, segment)) text += ": it neither slept nor was switched";
-    if (const int64_t ns = index_.host.ThrottledNs(blame_.begin_ns, blame_.end_ns); ns > 0)
+    if (const int64_t ns = index_.host.ThrottledNs(segment.thread, blame_.begin_ns, blame_.end_ns); ns > 0)
       text += ", the CPU quota throttled the process for " + Duration(ns) + " meanwhile";
-    if (const int64_t ns = index_.host.StolenNs(blame_.begin_ns, blame_.end_ns); ns > 0)
+    if (const int64_t ns = index_.host.StolenNs(segment.thread, blame_.begin_ns, blame_.end_ns); ns > 0)
       text += ", the hypervisor took " + Duration(ns) + " of the machine's CPUs around then";
     return text;
   }
