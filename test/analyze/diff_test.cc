@@ -157,6 +157,24 @@ TEST_CASE("a few launches more are not a regression where the latency fell, and 
   CHECK(Gate(compare(102, 100), "launches").outcome == DiffOutcome::kRegression);
 }
 
+TEST_CASE("a limit of counts that is given holds where the latency fell, too", "[diff]") {
+  Version before, after;
+  before.gemms = 100;
+  before.gemm_us = 100;
+  after.gemms = 102;
+  after.gemm_us = 70;
+  for (const double growth : {0.0, 0.01, 0.03}) {
+    DiffOptions options;
+    options.count_growth = growth;
+
+    const Diff diff = Compare(Make(before), Make(after), options);
+
+    const DiffGate& gate = Gate(diff, "launches");
+    CHECK(gate.limit == Approx(1 + growth));
+    CHECK(gate.outcome == (growth < 0.02 ? DiffOutcome::kRegression : DiffOutcome::kPass));
+  }
+}
+
 TEST_CASE("the blame rows show more launches where the gate does", "[diff]") {
   Version before, after;
   before.gemm_us = after.gemm_us = 1;  // bound by launches
