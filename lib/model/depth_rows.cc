@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <system_error>
 
 #include "base/depth_name.h"
 
@@ -29,8 +30,9 @@ std::vector<DepthRow> DepthsOf(std::string_view text) {
     const char *at = text.data(), *const end = at + size;
     DepthRow row;
     for (int64_t* ns : {&row.begin_ns, &row.end_ns}) {
-      at = std::from_chars(at, end, *ns).ptr;
-      if (at == end || *at++ != ' ') return rows;
+      const auto [after, error] = std::from_chars(at, end, *ns);
+      if (error != std::errc() || after == end || *after != ' ') return rows;
+      at = after + 1;
     }
     const bool is_time = row.begin_ns >= 0 && row.begin_ns <= row.end_ns && row.end_ns <= kMaxTimeNs;
     if (!is_time || !base::ParseDepth(std::string(at, end).c_str(), &row.depth)) return rows;

@@ -21,8 +21,8 @@ TEST_CASE("depths of recording are a text and come back", "[model]") {
 
 TEST_CASE("depths of a text end at the first row that makes no sense", "[model]") {
   const std::string begin = "1 2 scopes, ";
-  for (const char* const row :
-       {"3", "3 4", "3 4 ", "3 x ops", "4 3 ops", "-1 4 ops", "3 4 deep", "3 9223372036854775807 ops", ", 3 4 ops"}) {
+  for (const char* const row : {"3", "3 4", "3 4 ", "3 x ops", "4 3 ops", "-1 4 ops", "3 4 deep",
+                                "3 9223372036854775807 ops", "99999999999999999999 3 ops", ", 3 4 ops"}) {
     CAPTURE(row);
     const std::vector<model::DepthRow> rows = model::DepthsOf(begin + row + ", 5 6 ops");
 
