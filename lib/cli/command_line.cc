@@ -137,6 +137,9 @@ Option Command::Add(const std::string& name, std::optional<int64_t>* value, cons
 Option Command::Add(const std::string& name, double* value, const std::string& help) const {
   return Option(app_->add_option(name, *value, help));
 }
+Option Command::Add(const std::string& name, std::optional<double>* value, const std::string& help) const {
+  return Option(app_->add_option(name, *value, help));
+}
 Option Command::AddFlag(const std::string& name, bool* value, const std::string& help) const {
   return Option(app_->add_flag(name, *value, help));
 }

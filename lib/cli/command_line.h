@@ -70,6 +70,7 @@ class Command {
   Option Add(const std::string& name, int64_t* value, const std::string& help) const;
   Option Add(const std::string& name, std::optional<int64_t>* value, const std::string& help) const;
   Option Add(const std::string& name, double* value, const std::string& help = "") const;
+  Option Add(const std::string& name, std::optional<double>* value, const std::string& help) const;
   Option AddFlag(const std::string& name, bool* value, const std::string& help) const;
   void Footer(const std::string& text) const;
   // Takes everything after the first "--", as it is.

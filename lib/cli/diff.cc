@@ -299,9 +299,10 @@ void AddDiff(CommandLine& line) {
       .ShowDefault();
   command
       .Add("--count-growth", &arguments->options.count_growth,
-           "The same for launches, bytes copied, waits for GPUs and allocations")
-      .Number(0)
-      .ShowDefault();
+           "The same for launches, bytes copied, waits for GPUs and allocations; 0.01 if not given, and where the "
+           "latency "
+           "fell the limit of times")
+      .Number(0);
   command.Add("--q", &arguments->options.q, "Share of false positives among significant rows")
       .Number(1e-9, 0.999)
       .ShowDefault();

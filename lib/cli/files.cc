@@ -123,10 +123,22 @@ int AnswerOf(const std::string& path, const Status& status, const TraceReport& r
   }
 }
 
+bool IsNamedPipe(const std::string& path) {
+  struct stat facts = {};
+  return stat(path.c_str(), &facts) == 0 && S_ISFIFO(facts.st_mode);
+}
+
 int LoadFile(const std::string& path, model::Trace* trace, LoadReport* report) {
   report->paths.push_back(path);
   std::string file;
   if (const int kept = KeepPiped(path, &file); kept != kDone) return kept;
+  if (IsNamedPipe(file)) {
+    Complain(
+        absl::StrFormat("%s is a named pipe, and a reader opens its file more than once. Read it from standard "
+                        "input: `cat %s | pitot info -`.",
+                        path, path));
+    return kNotADump;
+  }
   const Status status = ReadTrace(file, trace, &report->file);
   return report->IsDump() ? AnswerOfDump(path, status, report->file.dump, report->is_recovering)
                           : AnswerOf(path, status, report->file);

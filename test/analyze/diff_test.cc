@@ -3,6 +3,7 @@
 // Changes between two traces: each regression is found as what it is, and harmless changes that look like one are not.
 #include "pitot/analyze/diff.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <string>
@@ -47,6 +48,18 @@ const DiffGate& Gate(const Diff& diff, const std::string& name) {
   }
   FAIL("no gate " << name);
   return diff.gates[0];
+}
+
+// As recorded at depth scopes.
+Trace WithoutGpuWork(const Version& version) {
+  Trace trace = Make(version);
+  trace.gpu = {};
+  for (model::StreamRow& stream : trace.streams) stream.first_event = stream.event_count = 0;
+  for (model::DepthRow& row : trace.depths) row.depth = Depth::kScopes;
+  return trace;
+}
+bool HasNote(const Diff& diff, const std::string& note) {
+  return std::find(diff.notes.begin(), diff.notes.end(), note) != diff.notes.end();
 }
 
 Version Slower() {
@@ -155,6 +168,41 @@ TEST_CASE("a few launches more are not a regression where the latency fell, and 
   CHECK(faster.outcome == DiffOutcome::kPass);
   CHECK(Gate(compare(110, 70), "launches").outcome == DiffOutcome::kRegression);
   CHECK(Gate(compare(102, 100), "launches").outcome == DiffOutcome::kRegression);
+}
+
+TEST_CASE("a limit of counts that is given holds where the latency fell, too", "[diff]") {
+  Version before, after;
+  before.gemms = 100;
+  before.gemm_us = 100;
+  after.gemms = 102;
+  after.gemm_us = 70;
+  for (const double growth : {0.0, 0.01, 0.03}) {
+    DiffOptions options;
+    options.count_growth = growth;
+
+    const Diff diff = Compare(Make(before), Make(after), options);
+
+    const DiffGate& gate = Gate(diff, "launches");
+    CHECK(gate.limit == Approx(1 + growth));
+    CHECK(gate.outcome == (growth < 0.02 ? DiffOutcome::kRegression : DiffOutcome::kPass));
+  }
+}
+
+TEST_CASE("a note says that GPU work was not recorded in one of the traces, or in both", "[diff]") {
+  const std::string in_one = "only one of the traces has GPU work: it is not compared";
+  const std::string in_none = "GPU work was not recorded: GPU times, launches and copies are not compared";
+  const Trace with = Make(Version()), without = WithoutGpuWork(Version());
+
+  CHECK(HasNote(Compare(with, without), in_one));
+  CHECK(HasNote(Compare(without, with), in_one));
+  CHECK_FALSE(HasNote(Compare(with, without), in_none));
+  CHECK_FALSE(HasNote(Compare(without, with), in_none));
+  CHECK(HasNote(Compare(without, without), in_none));
+  CHECK_FALSE(HasNote(Compare(without, without), in_one));
+  const Diff of_both = Compare(with, with);
+  CHECK_FALSE(HasNote(of_both, in_one));
+  CHECK_FALSE(HasNote(of_both, in_none));
+  for (const DiffGate& gate : Compare(with, without).gates) CHECK(gate.name.find("latency") == 0);
 }
 
 TEST_CASE("the blame rows show more launches where the gate does", "[diff]") {

@@ -125,6 +125,51 @@ TEST_CASE("an async span with nearly all of the time is said alone", "[why]") {
   CHECK_THAT(spans.Judge(), Catch::Contains("it spent 5.00 s in span \"db query\", usually 9.00 ms."));
 }
 
+TEST_CASE("a span as long as its request is a place, and no cause", "[why]") {
+  for (const bool has_parts : {false, true}) {
+    for (const bool is_stage : {false, true}) {
+      CAPTURE(has_parts, is_stage);
+      Spans spans(900);
+      for (uint32_t i = 0; i < kRequests; ++i) {
+        const int64_t ms = i == kSlow ? 898 : 450;
+        if (is_stage)
+          spans.Stage(i, "handle", 0, ms);
+        else
+          spans.Async(i, "handle", 0, ms);
+        if (has_parts) spans.Async(i, "db query", 10, 9);
+      }
+
+      const std::string sentence = spans.Judge();
+
+      CHECK(spans.verdict().kind == VerdictKind::kUndetermined);
+      for (const Cause& cause : spans.verdict().causes) CHECK(cause.confidence == 0);
+      CHECK_THAT(sentence,
+                 Catch::Contains(std::string("of it in ") + (is_stage ? "stage" : "span") + " \"handle\", usually ") &&
+                     Catch::Contains("which is as long as the request"));
+    }
+  }
+}
+
+TEST_CASE("a span as long as its request is the cause if usual requests have no such span", "[why]") {
+  Spans spans(900);
+  spans.Async(kSlow, "retry", 0, 900);
+
+  CHECK_THAT(spans.Judge(), Catch::Contains("in span \"retry\", usually none"));
+  CHECK(spans.verdict().kind == VerdictKind::kCauses);
+}
+
+TEST_CASE("a part of a span as long as the request is named before it", "[why]") {
+  Spans spans(1'000);
+  for (uint32_t i = 0; i < kRequests; ++i) {
+    spans.Async(i, "handle", 0, i == kSlow ? 1'000 : 450);  // 316 ms longer by itself
+    spans.Async(i, "db query", 10, i == kSlow ? 290 : 9);   // 281 ms longer
+    spans.Async(i, "render", 300, i == kSlow ? 100 : 150);
+  }
+
+  CHECK_THAT(spans.Judge(), Catch::Contains("290.0 ms of it in span \"db query\", usually 9.00 ms"));
+  CHECK(spans.verdict().kind == VerdictKind::kCauses);
+}
+
 TEST_CASE("a stage is the place of a request on no known thread", "[why]") {
   Spans spans(850);
   for (uint32_t i = 0; i < kRequests; ++i) {

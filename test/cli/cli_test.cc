@@ -932,14 +932,40 @@ TEST_CASE("standard input and pipes are read like files", "[cli]") {
   CHECK(full.err.find("Set TMPDIR to a folder with more room, or name a file.") != std::string::npos);
 }
 
-TEST_CASE("a pipe without a writer is refused at once", "[cli]") {
+TEST_CASE("a folder that cannot be read is named, with the reason", "[cli][platform]") {
+  const Folder folder;
+  std::filesystem::create_directory(folder / "locked");
+  std::filesystem::permissions(folder / "locked", std::filesystem::perms::none);
+  // Root reads every folder, unless the program has no such right.
+  const std::string without_rights = geteuid() == 0 ? "setpriv --bounding-set=-dac_override,-dac_read_search " : "";
+  if (system((without_rights + "true").c_str()) != 0) {
+    NOT_RUN("no process may give up rights here");
+    return;
+  }
+
+  for (const char* const command : {"info", "analyze", "why", "convert", "view"}) {
+    CAPTURE(command);
+    const Result result =
+        folder.Run("--version >/dev/null; " + without_rights + PITOT_PROGRAM + " " + command + " locked");
+
+    CHECK(result.exit_code == 3);
+    CHECK(result.err ==
+          "pitot: cannot read locked: Permission denied. Check the path and its permissions (incidents belong to the "
+          "server's user, mode 0600).\n");
+  }
+  std::filesystem::permissions(folder / "locked", std::filesystem::perms::owner_all);
+}
+
+TEST_CASE("a named pipe is refused at once, with how to read it", "[cli]") {
   Folder folder;
   REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
 
   const Result result = folder.Run("info pipe");
 
   CHECK(result.exit_code == 5);
-  CHECK(result.err.find("not a regular file") != std::string::npos);
+  CHECK(result.err ==
+        "pitot: pipe is a named pipe, and a reader opens its file more than once. Read it from standard input: "
+        "`cat pipe | pitot info -`.\n");
 }
 
 TEST_CASE("output that cannot be written exits with 6 and leaves nothing behind", "[cli]") {

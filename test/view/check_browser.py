@@ -151,6 +151,26 @@ def check_counter(opened: ViewedPage) -> None:
       return [Math.min(...tops), tops.filter((y) => y < counterHeight / 2).length];
     }''')
     check(tops[0] < 8 and tops[1] == 2, f'one sample of 400,001 is higher, and the picture has {tops}')
+    gap = opened.ask('''() => {
+      const {timeline} = page, span = timeline.to - timeline.from, drawn = new Set();
+      const at = Float64Array.from([0, 0.25, 0.5], (share) => timeline.from + span * share);
+      const fake = Object.create(timeline, {context: {value: {fillRect: (x) => drawn.add(x)}}});
+      fake.drawCounter({at, values: Float64Array.from([1, NaN, 2]), least: 0, most: 2}, 0);
+      const width = timeline.width - timeline.left;
+      return [0.1, 0.3, 0.45, 0.9].map((share) => drawn.has(timeline.left + Math.round(share * width)));
+    }''')
+    check(gap == [True, False, False, True], f'a gap is from a quarter to half, and drawn is {gap}')
+
+
+def check_names(opened: ViewedPage) -> None:
+    """Different names stay different when they are cut; the last is two names that differ in the middle only."""
+    names = ['GPU 0 (NVIDIA H100 80GB HBM3): utilization', 'GPU 0 (NVIDIA H100 80GB HBM3): memory used',
+             'GPU 0 (NVIDIA H100 80GB HBM3): time in SW thermal slowdown', 'GPU 0 (NVIDIA H100 80GB HBM3): time in HW thermal slowdown',
+             'short', 'worker_process_number_one_rank0: thread 4711', 'worker_process_number_one_rank0: thread 4712',
+             f'{"a" * 60}x{"b" * 60}', f'{"a" * 60}y{"b" * 60}']
+    short = opened.ask(f'() => shortNames({json.dumps(names)}, (text) => text.length <= 28)')
+    check(len(set(short)) == len(names) and max(map(len, short)) <= 28, f'the short names are {short}')
+    check(short[4] == 'short' and short[0].endswith('utilization') and short[5].endswith('4711'), f'the short names are {short}')
 
 
 def check_quiet(opened: ViewedPage) -> None:
@@ -184,6 +204,7 @@ def check_own(pitot: str, folder: Path) -> None:
         check_drag(opened)
         check_moves(opened)
         check_counter(opened)
+        check_names(opened)
         check_quiet(opened)
     finally:
         opened.close()

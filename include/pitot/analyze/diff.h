@@ -12,6 +12,7 @@
 
 #include <stdint.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,11 +25,13 @@ namespace analyze {
 
 // Thresholds. Those without another source are explained in docs/reference/diff.md#gates.
 struct DiffOptions {
-  double regression = 0.05;    // a time worse by more than this is a regression
-  double count_growth = 0.01;  // a count higher by more than this is one; Pitot's
-  double q = 0.05;             // accepted share of false positives among the significant rows
-  double least_share = 0.02;   // an effect is at least this share of its row's value before,
-  int64_t least_ns = 50'000;   // and at least this much per request
+  double regression = 0.05;  // a time worse by more than this is a regression
+  // A count higher by more than this is one. Without it 0.01, and where the latency fell `regression`, if that is
+  // more; Pitot's.
+  std::optional<double> count_growth;
+  double q = 0.05;            // accepted share of false positives among the significant rows
+  double least_share = 0.02;  // an effect is at least this share of its row's value before,
+  int64_t least_ns = 50'000;  // and at least this much per request
   double most_mix_shift =
       0.05;  // if more requests than this changed route or size, only like ones are compared; Pitot's
 };

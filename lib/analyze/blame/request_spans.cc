@@ -14,21 +14,26 @@ namespace {
 
 constexpr size_t kLeastForUsual = 8;  // needed for a usual median
 
+// As in verdicts, where a tenth is not worth a word.
+bool IsWhole(int64_t part_ns, int64_t request_ns) { return part_ns >= request_ns - request_ns / 10; }
+
 }  // namespace
 
 // The span with the latest begin has the time.
 std::vector<RequestSpans::Piece> RequestSpans::Flat(uint32_t request, const model::RequestIndex& requests) const {
   const model::RequestRow& row = trace_.requests[request];
   const int64_t end_ns = trace_.RequestEnd(row);
-  const auto until = [&](int64_t begin_ns, int64_t ns) { return ns == model::kOpen ? end_ns : begin_ns + ns; };
   std::vector<Piece> spans;
+  const auto add = [&](int64_t begin_ns, int64_t ns, Name name) {
+    const int64_t until_ns = ns == model::kOpen ? end_ns : begin_ns + ns;
+    spans.push_back({begin_ns, until_ns, name, IsWhole(until_ns - begin_ns, end_ns - row.begin_ns)});
+  };
   for (const uint32_t async : requests.Asyncs(request)) {
     const model::AsyncRow& of = trace_.asyncs[async];
-    spans.push_back({of.begin_ns, until(of.begin_ns, of.duration_ns), {trace_.sites[of.site].name, false}});
+    add(of.begin_ns, of.duration_ns, {trace_.sites[of.site].name, false});
   }
   if (row.begin_thread == kNone && row.end_thread == kNone) {
-    for (const model::Stage& stage : row.stages)
-      spans.push_back({stage.begin_ns, until(stage.begin_ns, stage.duration_ns), {stage.name, true}});
+    for (const model::Stage& stage : row.stages) add(stage.begin_ns, stage.duration_ns, {stage.name, true});
   }
   std::stable_sort(spans.begin(), spans.end(), [](const Piece& a, const Piece& b) {
     return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;
@@ -37,7 +42,8 @@ std::vector<RequestSpans::Piece> RequestSpans::Flat(uint32_t request, const mode
   for (uint32_t i = 0; i < spans.size(); ++i) tenures.Add(spans[i].begin_ns, spans[i].end_ns, i);
   tenures.Flatten();
   std::vector<Piece> flat;
-  for (const Tenures::Tenure& one : tenures.all()) flat.push_back({one.begin_ns, one.end_ns, spans[one.row].name});
+  for (const Tenures::Tenure& one : tenures.all())
+    flat.push_back({one.begin_ns, one.end_ns, spans[one.row].name, spans[one.row].is_whole});
   return flat;
 }
 
@@ -54,10 +60,16 @@ RequestSpans::RequestSpans(const model::Trace& trace, const model::RequestIndex&
     if (!row.begin_known || !row.end_known) continue;
     Like& like = likes_[{row.route, row.size_bucket}];
     like.latencies_ns.push_back(row.duration_ns);
-    std::map<Name, int64_t> times;
-    for (uint32_t i = starts_[request]; i < starts_[request + 1]; ++i)
-      times[pieces_[i].name] += pieces_[i].end_ns - pieces_[i].begin_ns;
-    for (const auto& [name, ns] : times) like.spans_ns[name].push_back(ns);
+    std::map<Name, Time> times;
+    for (uint32_t i = starts_[request]; i < starts_[request + 1]; ++i) {
+      Time& time = times[pieces_[i].name];
+      time.ns += pieces_[i].end_ns - pieces_[i].begin_ns;
+      time.is_whole |= pieces_[i].is_whole;
+    }
+    for (const auto& [name, time] : times) {
+      like.spans_ns[name].push_back(time.ns);
+      if (time.is_whole) ++like.wholes[name];
+    }
   }
   for (auto& [key, like] : likes_) {
     for (auto& [name, times] : like.spans_ns) {
@@ -79,23 +91,28 @@ SlowSpan RequestSpans::InUnrecorded(const RequestBlame& blame) const {
   const Like& like = found->second;
   const int64_t excess_ns = std::min(blame.blame[Blame::kUntraced], blame.end_ns - blame.begin_ns - like.usual_ns);
   if (excess_ns <= 0) return most;
-  std::map<Name, int64_t> unrecorded;
+  std::map<Name, Time> unrecorded;
   uint32_t piece = starts_[blame.request];
   for (const BlameSegment& segment : blame.segments) {
     if (segment.blame != Blame::kUntraced) continue;
     while (piece < starts_[blame.request + 1] && pieces_[piece].end_ns <= segment.begin_ns) ++piece;
-    for (uint32_t i = piece; i < starts_[blame.request + 1] && pieces_[i].begin_ns < segment.end_ns; ++i)
-      unrecorded[pieces_[i].name] +=
-          std::min(pieces_[i].end_ns, segment.end_ns) - std::max(pieces_[i].begin_ns, segment.begin_ns);
+    for (uint32_t i = piece; i < starts_[blame.request + 1] && pieces_[i].begin_ns < segment.end_ns; ++i) {
+      Time& time = unrecorded[pieces_[i].name];
+      time.ns += std::min(pieces_[i].end_ns, segment.end_ns) - std::max(pieces_[i].begin_ns, segment.begin_ns);
+      time.is_whole |= pieces_[i].is_whole;
+    }
   }
   int64_t most_ns = 0;
-  for (const auto& [name, ns] : unrecorded) {
+  for (const auto& [name, time] : unrecorded) {
     const auto usual = like.usual_of_ns.find(name);
     const int64_t usual_ns = usual != like.usual_of_ns.end() ? usual->second : 0;
-    const int64_t longer_ns = ns - usual_ns;
-    if (longer_ns <= most_ns || 2 * longer_ns < excess_ns) continue;
+    const int64_t longer_ns = time.ns - usual_ns;
+    if (2 * longer_ns < excess_ns) continue;
+    const auto wholes = like.wholes.find(name);
+    const bool is_whole = time.is_whole && wholes != like.wholes.end() && 2 * wholes->second > like.latencies_ns.size();
+    if (most.name != 0 && (is_whole == most.is_whole ? longer_ns <= most_ns : is_whole)) continue;
     most_ns = longer_ns;
-    most = {name.first, name.second, ns, usual_ns};
+    most = {name.first, name.second, time.ns, usual_ns, is_whole};
   }
   return most;
 }

@@ -22,6 +22,8 @@ struct SlowSpan {
   bool is_stage = false;
   int64_t ns = 0;        // unrecorded time in them, without spans within them
   int64_t usual_ns = 0;  // the median of all requests of its route and size; 0 in those without such a span
+  // As long as the request, here and in most of these: it says no more than the request does.
+  bool is_whole = false;
 };
 
 // Async spans of all requests, and stages of those on no known thread.
@@ -31,7 +33,8 @@ class RequestSpans {
   RequestSpans(const model::Trace& trace, const model::RequestIndex& requests);
 
   // The name with most of the request's unrecorded time beyond the usual, if it has half of it or more. Such time is
-  // usual as far as the request took no longer than the median of its route and size. O(segments + spans).
+  // usual as far as the request took no longer than the median of its route and size. One as long as the request comes
+  // last. O(segments + spans).
   SlowSpan InUnrecorded(const RequestBlame& blame) const;
 
  private:
@@ -39,12 +42,19 @@ class RequestSpans {
   struct Piece {
     int64_t begin_ns, end_ns;
     Name name;
+    bool is_whole;  // its span is as long as the request
   };
   struct Like {
     std::vector<int64_t> latencies_ns;
     std::map<Name, std::vector<int64_t>> spans_ns;  // of requests with such a span
+    std::map<Name, size_t> wholes;                  // requests in which it is as long as they are
     int64_t usual_ns = 0;
     std::map<Name, int64_t> usual_of_ns;
+  };
+  // Its time in spans of a name.
+  struct Time {
+    int64_t ns = 0;
+    bool is_whole = false;
   };
   std::vector<Piece> Flat(uint32_t request, const model::RequestIndex& requests) const;
 

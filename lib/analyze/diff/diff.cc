@@ -43,6 +43,7 @@ using facts::KolmogorovSmirnov;
 using model::Trace;
 
 constexpr double kLikely = 0.05;  // below this p sizes differ
+constexpr double kCountGrowth = 0.01;
 
 // One trace, with its units and counts.
 struct Side {
@@ -154,9 +155,8 @@ class Comparison {
     if (has_gpu && before_.trace.calls.size() != 0 && after_.trace.calls.size() != 0) {
       const Counts counts1 = CountsOf(before_.trace, before_.units), counts2 = CountsOf(after_.trace, after_.units);
       // Counts predict time. Where time fell, a few more are no harm.
-      const double growth = has_times && HasFallen(diff_.gates[0])
-                                ? std::max(options_.count_growth, options_.regression)
-                                : options_.count_growth;
+      const double growth = options_.count_growth.value_or(
+          has_times && HasFallen(diff_.gates[0]) ? std::max(kCountGrowth, options_.regression) : kCountGrowth);
       const auto add = [&](const char* name, const char* unit, const std::vector<double>& x,
                            const std::vector<double>& y) {
         diff_.gates.push_back(CountGate(name, unit, Pick(x, all.before), Pick(y, all.after), growth, options_.q));
@@ -222,7 +222,7 @@ Status Check(const DiffOptions& options) {
     return base::Error(StatusCode::kInvalidArgument, "%s: out of range", name);
   };
   if (!(options.regression >= 0)) return wrong("regression");
-  if (!(options.count_growth >= 0)) return wrong("count_growth");
+  if (options.count_growth && !(*options.count_growth >= 0)) return wrong("count_growth");
   if (!(options.q > 0 && options.q < 1)) return wrong("q");
   if (!(options.least_share >= 0)) return wrong("least_share");
   if (options.least_ns < 0) return wrong("least_ns");

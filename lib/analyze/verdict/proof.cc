@@ -217,8 +217,9 @@ bool IsPlacedByStacks(const blame::Index& index, const RequestBlame& blame, Blam
 }  // namespace
 
 bool IsInSpan(const blame::Index& index, const RequestBlame& blame, Blame part) {
-  return part == Blame::kUntraced && index.request_spans.InUnrecorded(blame).name != 0 &&
-         !IsPlacedByStacks(index, blame, part);
+  if (part != Blame::kUntraced) return false;
+  const blame::SlowSpan span = index.request_spans.InUnrecorded(blame);
+  return span.name != 0 && !span.is_whole && !IsPlacedByStacks(index, blame, part);
 }
 
 bool IsPlaced(const blame::Index& index, const RequestBlame& blame, Blame part) {

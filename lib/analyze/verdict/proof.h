@@ -50,6 +50,7 @@ GpuDoubt MayAwaitGpu(const blame::Index& index, const RequestBlame& blame);
 bool IsStill(const blame::Index& index, const RequestBlame& blame, Blame part);
 
 // Whether most of the unusual time in such a part, not recorded, is in a span of the request, and stacks show nothing.
+// Not in one as long as the request.
 bool IsInSpan(const blame::Index& index, const RequestBlame& blame, Blame part);
 
 // Whether stacks show where the thread was in most of such a part: blocked for no recorded reason; or not recorded, and

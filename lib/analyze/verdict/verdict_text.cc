@@ -310,13 +310,15 @@ class Teller {
     return place.empty() ? "" : place[0] == '"' ? " in " + place : " " + place;
   }
 
-  // The stage of unrecorded time, and the parts next to it: "between "decode" and "forward", in stage "model"". "" of
-  // other time.
+  // The stage of unrecorded time, and the parts next to it: "between "decode" and "forward", in stage "model"". Or the
+  // span as long as the request. "" of other time.
   std::string UnrecordedAt(const Cause& cause) const {
     if (cause.blame != Blame::kUntraced || cause.longest.empty()) return "";
     const size_t row = cause.longest[0];
     const BlameSegment& segment = blame_.segments[row];
     if (!PartName(segment).empty() || IsInSpan(index_, blame_, cause.blame)) return "";
+    if (index_.request_spans.InUnrecorded(blame_).is_whole && !IsPlaced(index_, blame_, cause.blame))
+      return InSpan() + ", which is as long as the request";
     std::string before, after;
     for (size_t i = row; i-- > 0 && before.empty();) before = PartName(blame_.segments[i]);
     for (size_t i = row + 1; i < blame_.segments.size() && after.empty(); ++i) after = PartName(blame_.segments[i]);

@@ -135,10 +135,10 @@ class Data {
       for (let i = 0; i < counter.samples; ++i) {
         before += unzigzag(counter.at[i]);
         counter.at[i] = before;
-        const value = values.getFloat64(8 * (first + i), true);
+        const value = values.getFloat64(8 * (first + i), true);  // NaN: unknown from then on
         counter.values[i] = value;
-        counter.least = Math.min(counter.least, value);
-        counter.most = Math.max(counter.most, value);
+        if (value < counter.least) counter.least = value;
+        if (value > counter.most) counter.most = value;
       }
       first += counter.samples;
     }

@@ -26,7 +26,8 @@ function timeText(ns, digits = 4) {
   return `${Number((ns / scale).toPrecision(digits))} ${unit}`;
 }
 
-// The least and the most of some of a counter's values, by blocks whose ranges are found once.
+// The least and the most of some of a counter's values, by blocks whose ranges are found once. Values that are not known
+// do not count; without others the least is above the most.
 function rangeOf(counter, first, last) {
   const size = 64, values = counter.values;
   if (!counter.blocks) {
@@ -49,10 +50,38 @@ function rangeOf(counter, first, last) {
 function scanned(values, first, last) {
   const range = {least: Infinity, most: -Infinity};
   for (let i = first; i < last; ++i) {
-    range.least = Math.min(range.least, values[i]);
-    range.most = Math.max(range.most, values[i]);
+    if (values[i] < range.least) range.least = values[i];
+    if (values[i] > range.most) range.most = values[i];
   }
   return range;
+}
+
+// Names cut in the middle where they do not fit, so that different names stay different. A cut that makes names equal is
+// tried at another place for all of them.
+function shortNames(names, fits) {
+  const cut = (name, share) => {
+    const kept = (letters) => {
+      const head = Math.round(letters * share);
+      return `${name.slice(0, head)}…${name.slice(name.length - letters + head)}`;
+    };
+    let least = 0, most = name.length;  // letters that fit, and that do not
+    while (least + 1 < most) {
+      const middle = (least + most) >>> 1;
+      if (fits(kept(middle))) least = middle;
+      else most = middle;
+    }
+    return kept(least);
+  };
+  const shorts = new Map(names.map((name) => [name, name]));
+  let open = [...shorts.keys()].filter((name) => !fits(name));
+  for (const share of [0.35, 0, 0.7, 1]) {
+    for (const name of open) shorts.set(name, cut(name, share));
+    const counts = new Map();
+    for (const short of shorts.values()) counts.set(short, (counts.get(short) ?? 0) + 1);
+    open = open.filter((name) => counts.get(shorts.get(name)) > 1);
+  }
+  open.forEach((name, i) => shorts.set(name, cut(`(${i + 1}) ${name}`, 0.35)));
+  return names.map((name) => shorts.get(name));
 }
 
 class Timeline {
@@ -161,6 +190,27 @@ class Timeline {
     }
     this.tops = Float64Array.from(this.parts, (part) => part.y);
     this.height = y + 40;
+    this.shorts = null;
+  }
+  // Names of lanes and counters as they are drawn, by part.
+  shortNames() {
+    const shorts = new Map();
+    let group = [];
+    const shorten = () => {
+      const short = shortNames(group.map((part) => this.markOf(part) + part.text), (text) => this.textWidth(text) <= this.left - 22);
+      group.forEach((part, i) => shorts.set(part, short[i]));
+      group = [];
+    };
+    for (const part of this.parts) {
+      if (part.type === 'group') shorten();
+      else if (part.type !== 'file') group.push(part);
+    }
+    shorten();
+    return shorts;
+  }
+  markOf(part) {
+    if (part.type === 'group') return this.folded.has(part.key) ? '▸ ' : '▾ ';
+    return part.type === 'lane' && part.lane.rows.length > mostFullLines ? (part.isThin ? '▸ ' : '▾ ') : '';
   }
   // The canvas stays in place, and the spacer below makes room to scroll.
   fitSpacer() {
@@ -173,6 +223,7 @@ class Timeline {
     this.width = this.scroller.clientWidth;
     this.shown = Math.floor(box.height);
     this.left = Math.min(210, Math.round(this.width * 0.28));  // of the lanes: names are before it
+    this.shorts = null;
     this.canvas.width = Math.round(this.width * this.ratio);
     this.canvas.height = Math.round(this.shown * this.ratio);
     this.canvas.style.width = `${this.width}px`;
@@ -357,26 +408,23 @@ class Timeline {
     }
   }
 
-  // A step of values; a pixel with many shows their range.
+  // A step of values; a pixel with many shows their range. Nothing is drawn where the value is not known.
   drawCounter(counter, y) {
     const {context} = this;
     const bottom = y + counterHeight - 2, span = (counter.most - counter.least) || 1;
     const yOf = (value) => bottom - (value - counter.least) / span * (counterHeight - 8);
     const width = this.width - this.left, perPixel = (this.to - this.from) / width;
     let next = firstAbove(counter.at, this.from, 0, counter.at.length);
-    let value = next > 0 ? counter.values[next - 1] : null;
+    let value = next > 0 ? counter.values[next - 1] : NaN;
     context.fillStyle = this.theme.code;
     for (let x = 0; x < width; ++x) {
       const end = firstNotBelow(counter.at, this.from + (x + 1) * perPixel, next, counter.at.length);
-      let least = value, most = value;
-      if (end > next) {
-        const range = rangeOf(counter, next, end);
-        least = least === null ? range.least : Math.min(least, range.least);
-        most = most === null ? range.most : Math.max(most, range.most);
-      }
+      let {least, most} = rangeOf(counter, next, end);
+      if (value < least) least = value;
+      if (value > most) most = value;
       if (end > next) value = counter.values[end - 1];
       next = end;
-      if (most === null) continue;
+      if (least > most) continue;
       const top = yOf(most);
       context.globalAlpha = 0.25;
       context.fillRect(this.left + x, top, 1, bottom - top);
@@ -410,6 +458,8 @@ class Timeline {
     context.fillStyle = this.theme.line;
     context.fillRect(this.left - 1, rulerHeight, 1, this.shown);
     context.textBaseline = 'middle';
+    context.font = '12px system-ui, sans-serif';
+    this.shorts ??= this.shortNames();
     for (let i = first; i < this.parts.length; ++i) {
       const part = this.parts[i];
       const y = part.y - scroll + rulerHeight;
@@ -423,9 +473,9 @@ class Timeline {
       }
       context.font = `${isHead ? '600 12.5px' : '12px'} system-ui, sans-serif`;
       context.fillStyle = this.theme.text;
-      const mark = part.type === 'group' ? (this.folded.has(part.key) ? '▸ ' : '▾ ') : part.type === 'lane' && part.lane.rows.length > mostFullLines ? (part.isThin ? '▸ ' : '▾ ') : '';
       const room = isHead ? this.width : this.left - 14;
-      context.fillText(this.fitted(mark + part.text, room - 8), isHead ? 6 : 12, y + (isHead ? 11 : 9));
+      const text = isHead ? this.fitted(this.markOf(part) + part.text, room - 8) : this.shorts.get(part);
+      context.fillText(text, isHead ? 6 : 12, y + (isHead ? 11 : 9));
       if (part.type === 'counter') {
         context.fillStyle = this.theme.soft;
         context.fillText(this.fitted(`up to ${valueText(part.counter.most, part.counter.unit)}`, room), 12, y + 26);

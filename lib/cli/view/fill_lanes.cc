@@ -2,10 +2,12 @@
 #include "cli/view/fill_lanes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <type_traits>
 
+#include "cli/view/counter_values.h"
 #include "cli/view/levels.h"
 #include "model/flatten.h"
 #include "model/interpreter_watch.h"
@@ -184,9 +186,38 @@ class Filler {
     if (!has_name && thread.tid > 0) return "thread " + std::to_string(thread.tid);
     return Name(thread.name, "thread") + " #" + std::to_string(thread.number);
   }
+  std::vector<std::string> ThreadNames() const {
+    std::vector<std::string> names;
+    for (const model::ThreadRow& thread : trace_.threads) names.push_back(ThreadName(thread));
+    TellApart([&](size_t row) { return names[row]; },
+              [&](size_t row) { return " #" + std::to_string(trace_.threads[row].number); }, &names);
+    return names;
+  }
+  std::vector<std::string> StreamNames() const {
+    std::vector<std::string> names;
+    for (const model::StreamRow& stream : trace_.streams)
+      names.push_back(stream.name != 0 ? Name(stream.name, "stream") : "stream " + std::to_string(stream.stream));
+    const auto in_group = [&](size_t row) { return std::to_string(trace_.streams[row].device) + " " + names[row]; };
+    const auto stream = [&](size_t row) { return ", stream " + std::to_string(trace_.streams[row].stream); };
+    const auto context = [&](size_t row) { return ", context " + std::to_string(trace_.streams[row].context); };
+    TellApart(in_group, stream, &names);
+    TellApart(in_group, context, &names);
+    return names;
+  }
+  // Adds a detail to those names whose keys are equal, if it differs among them.
+  template <class Key, class Detail> static void TellApart(Key key, Detail detail, std::vector<std::string>* names) {
+    std::map<std::string, std::vector<size_t>> equal;
+    for (size_t row = 0; row < names->size(); ++row) equal[key(row)].push_back(row);
+    for (const auto& [of, rows] : equal) {
+      const std::string first = detail(rows[0]);
+      if (std::all_of(rows.begin(), rows.end(), [&](size_t row) { return detail(row) == first; })) continue;
+      for (const size_t row : rows) (*names)[row] += detail(row);
+    }
+  }
 
   // The calls of a thread after its scopes, so that at one moment the scope is around the call.
   void Threads() {
+    const std::vector<std::string> names = ThreadNames();
     std::vector<std::vector<uint32_t>> calls(trace_.threads.size() + 1);
     for (uint32_t call = 0; call < trace_.calls.size(); ++call)
       calls[std::min<size_t>(trace_.calls.thread[call], trace_.threads.size())].push_back(call);
@@ -197,7 +228,7 @@ class Filler {
           trace_, thread.first_event, thread.first_event + thread.event_count, [](uint32_t) { return true; },
           [&](uint32_t event) { AddEvent(event, &items); });
       for (const uint32_t call : calls[row]) items.push_back(Call(call));
-      AddLane("Threads", ThreadName(thread), std::move(items), Nesting(),
+      AddLane("Threads", names[row], std::move(items), Nesting(),
               std::clamp(thread.history_begin_ns, trace_.window_begin_ns, trace_.window_end_ns));
     }
     std::vector<Item> items;
@@ -264,13 +295,13 @@ class Filler {
   }
 
   void Streams() {
-    for (const model::StreamRow& stream : trace_.streams) {
+    const std::vector<std::string> names = StreamNames();
+    for (size_t i = 0; i < trace_.streams.size(); ++i) {
+      const model::StreamRow& stream = trace_.streams[i];
       std::vector<Item> items;
       for (uint32_t row = stream.first_event; row < stream.first_event + stream.event_count; ++row)
         items.push_back(GpuWork(row));
-      AddLane(GroupOf(stream.device),
-              Name(stream.name, "stream") + (stream.name == 0 ? " " + std::to_string(stream.stream) : ""),
-              std::move(items), Packing(), trace_.window_begin_ns);
+      AddLane(GroupOf(stream.device), names[i], std::move(items), Packing(), trace_.window_begin_ns);
     }
     std::vector<Item> items;
     for (const model::OverheadRow& row : trace_.overheads) {
@@ -333,16 +364,15 @@ class Filler {
       std::stable_sort(samples.begin(), samples.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
       out_.counters.push_back({"Counters", name, "", std::move(samples)});
     }
-    std::vector<ViewedCounter> counters;
-    for (const model::CounterRow& row : trace_.counters)
-      counters.push_back({row.device == kNone ? "Counters" : "Counters of " + GroupOf(row.device),
-                          Name(row.name, "counter"),
-                          Name(row.unit, ""),
-                          {}});
-    for (uint32_t i = 0; i < trace_.samples.size(); ++i)
-      counters[trace_.samples.counter[i]].samples.emplace_back(trace_.samples.at_ns[i], trace_.samples.value[i]);
-    for (ViewedCounter& counter : counters) {
-      if (!counter.samples.empty()) out_.counters.push_back(std::move(counter));
+    std::vector<ViewedCounter> counters = CounterValues(trace_);
+    for (uint32_t row = 0; row < counters.size(); ++row) {
+      ViewedCounter& counter = counters[row];
+      const auto is_known = [](const auto& sample) { return !std::isnan(sample.second); };
+      if (std::none_of(counter.samples.begin(), counter.samples.end(), is_known)) continue;
+      const uint32_t device = trace_.counters[row].device;
+      counter.group = device == kNone ? "Counters" : "Counters of " + GroupOf(device);
+      if (counter.name.empty()) counter.name = "counter";
+      out_.counters.push_back(std::move(counter));
     }
   }
 

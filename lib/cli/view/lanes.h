@@ -73,7 +73,7 @@ struct Lane {
 // A quantity over time.
 struct ViewedCounter {
   std::string group, name, unit;
-  std::vector<std::pair<int64_t, double>> samples;  // in order
+  std::vector<std::pair<int64_t, double>> samples;  // in order; not a number: unknown from then on
 };
 
 // Each text once.
