@@ -170,7 +170,8 @@ std::optional<int64_t> LogClock::At(const LogLine::Time& time) {
   if (time.month < 1 || time.month > 12 || time.day < 1 || time.day > 31) return {};
   int64_t days = kDaysBefore[time.month - 1] + time.day - 1;
   if (time.year != 0) {
-    const int64_t year = std::max(time.year, 1970), before = year - 1;
+    if (time.year < 1970 || time.year > 2099) return {};
+    const int64_t year = time.year, before = year - 1;
     const auto leaps = [](int64_t years) { return years / 4 - years / 100 + years / 400; };
     const bool is_leap = leaps(year) != leaps(before);
     days += (year - 1970) * 365 + leaps(before) - leaps(1969) + (is_leap && time.month > 2);

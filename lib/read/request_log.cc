@@ -33,7 +33,12 @@ std::string_view TextAt(const object& from, const char* key) {
   return from[key].get(text) == simdjson::SUCCESS ? text : std::string_view();
 }
 
-int64_t NsOf(double seconds) { return seconds < 4e9 ? std::llround(seconds * 1e9) : model::kMaxTimeNs; }
+// The fraction by itself: a double of Unix time in ns is not exact to 100 ns.
+int64_t NsOf(double seconds) {
+  if (seconds >= 4e9) return model::kMaxTimeNs;
+  const double whole = std::floor(seconds);
+  return static_cast<int64_t>(whole) * 1'000'000'000 + std::llround((seconds - whole) * 1e9);
+}
 int64_t TokensOf(const std::optional<double>& tokens) {
   return tokens ? static_cast<int64_t>(std::min(*tokens, 1e15)) : -1;
 }
@@ -106,7 +111,6 @@ class RequestLogReader {
   void FindZone(const SglangResult& result);
 
   void NoteLacks();
-  void NoteBegin();
 
   model::Trace& trace_;
   TraceReport& report_;
@@ -373,9 +377,9 @@ void RequestLogReader::NoteLacks() {
   if (all.empty()) lacks.push_back("requests (start vLLM with --enable-log-requests, SGLang with --log-requests)");
   if (are_coarse_) lacks.push_back("times below 1 s (the log's lines have whole seconds)");
   if (!all.empty() && !has([](const ServedRequest& one) { return one.queue_ns != 0; }))
-    lacks.push_back("queues (SGLang says them with --enable-metrics)");
+    lacks.push_back(has_vllm_ ? "queues" : "queues (SGLang says them with --enable-metrics)");
   if (!all.empty() && !has([](const ServedRequest& one) { return one.output_tokens >= 0; }))
-    lacks.push_back("numbers of tokens (SGLang's log has them)");
+    lacks.push_back("numbers of tokens");
   if (!requests_.RoutesWithoutEnds().empty())
     lacks.push_back(has_vllm_ ? "ends of requests (vLLM says those of chats with --enable-log-outputs)"
                               : "ends of requests");
@@ -383,15 +387,10 @@ void RequestLogReader::NoteLacks() {
   if (!zone_ns_) lacks.push_back(has_year_ ? "the time zone" : "the date (the log has no year and no time zone)");
 }
 
-// The log's first time, for people who compare it with other logs.
-void RequestLogReader::NoteBegin() {
-  if (zone_ns_) builder_.SetUnixOffset(-*zone_ns_);
-}
-
 void RequestLogReader::Finish() {
   report_.complete = report_.events_bad == 0 && too_long_ == 0 && report_.complete;
   NoteLacks();
-  NoteBegin();
+  if (zone_ns_) builder_.SetUnixOffset(-*zone_ns_);
   requests_.AddTo(&builder_, first_ns_.value_or(0));
   builder_.Finish(!report_.complete);
   if (has_vllm_ != has_sglang_) report_.tool = has_vllm_ ? "vLLM" : "SGLang";
@@ -418,7 +417,7 @@ void RequestLogReader::Finish() {
 // A server prints other lines first.
 bool IsRequestLog(const Head& head) {
   constexpr size_t kMostLines = 2000, kMostLineBytes = 4096;
-  if (head.is_database || head.json.has_events) return false;
+  if (head.is_database || head.json.events != 0) return false;
   std::string_view rest = head.bytes;
   if (rest.substr(0, kMostLineBytes).find('\0') != std::string_view::npos) return false;
   for (size_t line = 0; line < kMostLines && !rest.empty(); ++line) {
