@@ -7,32 +7,33 @@ namespace pitot::read {
 
 bool LogLines::Next() {
   is_too_long_ = false;
-  buffer_.erase(0, next_);
-  next_ = 0;
-  size_t end, looked = 0;
+  size_t end, looked = next_;
   while ((end = buffer_.find('\n', looked)) == std::string::npos) {
-    if (buffer_.size() > kMostBytes) {
+    looked = buffer_.size() - next_;
+    if (looked > kMostBytes) {
       is_too_long_ = true;
-      buffer_.resize(kMostBytes);
+      looked = kMostBytes;
     }
-    looked = buffer_.size();
-    if (!ReadMore()) break;
+    if (!ReadMore(looked)) break;
   }
   const bool is_over = end == std::string::npos;
-  if (is_over && buffer_.empty()) return false;
-  next_ = is_over ? buffer_.size() : end + 1;
-  line_ = std::string_view(buffer_).substr(0, std::min(is_over ? next_ : end, kMostBytes));
-  is_too_long_ |= (is_over ? next_ : end) > kMostBytes;
-  if (!line_.empty() && line_.back() == '\r') line_.remove_suffix(1);
+  if (is_over && next_ == buffer_.size()) return false;
+  if (is_over) end = buffer_.size();
+  is_too_long_ |= end - next_ > kMostBytes;
+  line_ = std::string_view(buffer_).substr(next_, std::min(end - next_, kMostBytes));
+  next_ = std::min(end + 1, buffer_.size());
+  if (line_.ends_with('\r')) line_.remove_suffix(1);
   return true;
 }
 
-bool LogLines::ReadMore() {
+// Forgets the lines before, and keeps the first bytes of this one.
+bool LogLines::ReadMore(size_t kept) {
   constexpr size_t kBytes = 256 << 10;
-  const size_t size = buffer_.size();
-  buffer_.resize(size + kBytes);
-  const size_t got = source_.Read(buffer_.data() + size, kBytes);
-  buffer_.resize(size + got);
+  buffer_.erase(0, next_);
+  next_ = 0;
+  buffer_.resize(kept + kBytes);
+  const size_t got = source_.Read(buffer_.data() + kept, kBytes);
+  buffer_.resize(kept + got);
   return got != 0;
 }
 

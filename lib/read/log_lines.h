@@ -25,7 +25,7 @@ class LogLines {
   bool is_too_long() const { return is_too_long_; }
 
  private:
-  bool ReadMore();
+  bool ReadMore(size_t kept);
 
   ByteSource& source_;
   std::string buffer_;
