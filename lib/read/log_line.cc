@@ -88,7 +88,7 @@ void EatFraction(LineCursor* cursor, LogLine::Time* time) {
     time->of_day_ns += digit * unit_ns;
 }
 
-// "(APIServer pid=12) INFO 11-26 12:00:00 [logger.py:42] message". Before vLLM 0.6.2 without "[".
+// "(APIServer pid=12) INFO 11-26 12:00:00 [logger.py:42] message". Old ones have no "[".
 std::optional<LogLine> ParseVllm(std::string_view text) {
   LineCursor cursor(text);
   LogLine line;

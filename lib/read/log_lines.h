@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cuts a log into lines, of any length. Of a line, at most kMostBytes are in memory.
+// Cuts a log into lines of any length. At most kMostBytes of a line are in memory.
 #ifndef PITOT_LIB_READ_LOG_LINES_H_
 #define PITOT_LIB_READ_LOG_LINES_H_
 

@@ -228,7 +228,9 @@ bool RequestLogReader::TakeEnd(std::string_view id, Outcome outcome, std::string
 bool RequestLogReader::TakeBegin(std::string_view id, std::string_view route) {
   if (!IsUsable(id)) return false;
   if (id.find("HEALTH_CHECK") != std::string_view::npos) return ++health_checks_, true;
-  requests_.Begin(id, route, *at_ns_);
+  ServedRequest* const request = requests_.Add(id, route);
+  request->is_begun = true;
+  request->begin_ns = request->last_ns = *at_ns_;
   return true;
 }
 
@@ -338,11 +340,8 @@ bool RequestLogReader::TakeResult(const SglangResult& result, std::string_view i
   const bool is_exact = result.received_s && zone_ns_;
   if (id.empty() || (!is_exact && !at_ns_)) return false;
   if (!is_exact && !IsUsable(id)) return false;
-  ServedRequest* request = requests_.FindOrAdd(id, "request");
-  if (request->is_ended) {  // its begin is not in the log
-    request->is_ended = false;
-    *request = ServedRequest{request->id, request->route};
-  }
+  ServedRequest* request = requests_.Find(id);
+  if (request == nullptr || request->is_ended) request = requests_.Add(id, "request");
   const bool has_length = result.end_to_end_s.has_value();
   const int64_t length_ns = NsOf(result.end_to_end_s.value_or(0));
   if (is_exact) {
@@ -401,16 +400,12 @@ void RequestLogReader::Finish() {
                    " about a request without a time, for which that of the line before was taken: use "
                    "--log-requests-format json",
                &report_);
-  if (requests_.repeated() != 0)
-    AddProblem(base::Plural(requests_.repeated(), "request") + " began again with the id of an open one: left out",
-               &report_);
   report_.counts = {{"requests", requests_.all().size()},
                     {"samples", samples_},
                     {"other_lines", others_},
                     {"lines_too_long", too_long_},
                     {"lines_without_time", untimed_},
-                    {"health_checks", health_checks_},
-                    {"repeated", requests_.repeated()}};
+                    {"health_checks", health_checks_}};
   builder_.ReportTimes(&report_);
 }
 

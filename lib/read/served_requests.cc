@@ -2,6 +2,7 @@
 #include "read/served_requests.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "read/texts.h"
 
@@ -16,17 +17,6 @@ bool IsHex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
 
 model::StringId ServedRequests::Intern(std::string_view text) {
   return read::Intern(text.substr(0, kMostIdBytes), &trace_);
-}
-
-ServedRequest* ServedRequests::Begin(std::string_view id, std::string_view route, int64_t at_ns) {
-  if (const ServedRequest* const known = Find(id); known != nullptr && !known->is_ended) {
-    ++repeated_;
-    return nullptr;
-  }
-  ServedRequest* const request = Add(id, route);
-  request->is_begun = true;
-  request->begin_ns = request->last_ns = at_ns;
-  return request;
 }
 
 ServedRequest* ServedRequests::Find(std::string_view id) {
@@ -44,7 +34,9 @@ ServedRequest* ServedRequests::FindOrAdd(std::string_view id, std::string_view r
 }
 
 ServedRequest* ServedRequests::Add(std::string_view id, std::string_view route) {
-  by_id_[std::string(id.substr(0, kMostIdBytes))] = static_cast<uint32_t>(all_.size());
+  const auto [found, is_new] =
+      by_id_.try_emplace(std::string(id.substr(0, kMostIdBytes)), static_cast<uint32_t>(all_.size()));
+  if (!is_new) all_[std::exchange(found->second, static_cast<uint32_t>(all_.size()))].is_replaced = true;
   ServedRequest& request = all_.emplace_back();
   request.id = Intern(id);
   request.route = Intern(route);
@@ -68,7 +60,7 @@ void ServedRequests::AddTo(TraceBuilder* builder, int64_t first_ns) {
   std::stable_sort(all_.begin(), all_.end(),
                    [](const ServedRequest& a, const ServedRequest& b) { return a.begin_ns < b.begin_ns; });
   for (const ServedRequest& request : all_) {
-    const bool is_open = !request.is_ended && without_ends.count(request.route) == 0;
+    const bool is_open = !request.is_ended && !request.is_replaced && without_ends.count(request.route) == 0;
     const int64_t end_ns = request.is_ended ? request.end_ns : request.last_ns;
     TraceBuilder::Async whole;
     whole.span = {request.begin_ns, is_open ? model::kOpen : end_ns - request.begin_ns};

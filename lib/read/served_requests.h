@@ -23,6 +23,7 @@ struct ServedRequest {
   int64_t begin_ns = 0, end_ns = 0;
   int64_t last_ns = 0;  // its last sign of life
   bool is_begun = false, is_ended = false;
+  bool is_replaced = false;  // by another request with its id
   Outcome outcome = Outcome::kOk;
   int64_t queue_ns = 0, first_token_ns = 0;  // after begin; 0: not said
   int64_t input_tokens = -1, cached_tokens = -1, output_tokens = -1;
@@ -33,15 +34,14 @@ class ServedRequests {
   // `trace` must outlive this.
   explicit ServedRequests(model::Trace* trace) : trace_(*trace) {}
 
-  // A new request. Counts an id that is open already, and returns nullptr.
-  ServedRequest* Begin(std::string_view id, std::string_view route, int64_t at_ns);
+  // A new one. An open one with this id has ended, because servers refuse the id of an open request.
+  ServedRequest* Add(std::string_view id, std::string_view route);
   // The last one with this id, or with the id before the "-" and eight digits that vLLM adds; otherwise nullptr.
   ServedRequest* Find(std::string_view id);
   // The same, or one whose begin is not in the log.
   ServedRequest* FindOrAdd(std::string_view id, std::string_view route);
   model::StringId Intern(std::string_view text);
 
-  uint64_t repeated() const { return repeated_; }
   const std::vector<ServedRequest>& all() const { return all_; }
 
   // Adds them to the trace, which `builder` makes. Those without a begin began at `first_ns`.
@@ -50,13 +50,11 @@ class ServedRequests {
   std::set<model::StringId> RoutesWithoutEnds() const;
 
  private:
-  ServedRequest* Add(std::string_view id, std::string_view route);
   void AddDetails(const ServedRequest& from, model::RequestRow* row);
 
   model::Trace& trace_;
   std::vector<ServedRequest> all_;
   std::unordered_map<std::string, uint32_t> by_id_;
-  uint64_t repeated_ = 0;
 };
 
 }  // namespace pitot::read

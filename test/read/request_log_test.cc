@@ -225,6 +225,15 @@ TEST_CASE("vLLM's random suffix of ids is the same request, and an abort after t
   CHECK(Requests(read) == "x request 0+1000 ok stop\ny request before 0+0 cancelled\nx request 2000+open unknown\n");
 }
 
+TEST_CASE("an id that begins again is another request, and the end of the first is unknown", "[request_log]") {
+  const Read read =
+      Parse(Received("11-26 12:00:00", "x") + Received("11-26 12:00:01", "x") + Generated("11-26 12:00:03", "x"));
+  CHECK(Requests(read) == "x request 0+0 unknown\nx request 1000+2000 ok stop\n");
+
+  const std::string metrics = DataFile("sglang_0.5.23_metrics.log");
+  CHECK(Parse(metrics + metrics).trace.requests.size() == 6);
+}
+
 TEST_CASE("a line of another file or module is not a request's", "[request_log]") {
   const Read read = Parse(Received("11-26 12:00:00", "a") +
                           "INFO 11-26 12:00:00 [serving.py:7] Received request b: params: x\n"
