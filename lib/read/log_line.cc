@@ -127,6 +127,15 @@ std::optional<LogLine> ParseSglang(std::string_view text) {
   return line;
 }
 
+// Docker Compose writes "NAME  | " before each line.
+std::string_view WithoutService(std::string_view text) {
+  const size_t name_end = text.substr(0, 128).find_first_of(" ([{\x1b");
+  if (name_end == 0 || name_end == std::string_view::npos || text[name_end] != ' ') return text;
+  const size_t bar = text.find_first_not_of(' ', name_end);
+  const bool is_there = bar != std::string_view::npos && text.substr(bar).starts_with("| ");
+  return is_there ? text.substr(bar + 2) : text;
+}
+
 bool IsSglangMessage(std::string_view message) {
   constexpr std::string_view kBegins[] = {
       "Receive: obj=",    "Finish: obj=",    R"({"timestamp": ")",     R"({"request_parameters": ")",
@@ -147,6 +156,7 @@ std::optional<LogLine::Time> ParseLogTime(std::string_view text) {
 }
 
 std::optional<LogLine> ParseLogLine(std::string_view text) {
+  text = WithoutService(text);
   if (auto line = ParseVllm(text)) return line;
   if (auto line = ParseSglang(text)) return line;
   const bool is_vllm = text.starts_with(R"({"asctime": ")");

@@ -129,8 +129,10 @@ class RequestLogReader {
 // The file whose code wrote a line keeps texts of requests from being taken for lines.
 RequestLogReader::Taken RequestLogReader::TakeVllm(const LogLine& line) {
   const std::string_view place = line.place;
-  if (place == "logger" || place == "request_logger") return TakeVllmRequest(line);
-  if (place == "async_llm" || place == "async_llm_engine") return TakeVllmEngine(line);
+  const bool is_old = place == "async_llm_engine";  // which logged everything about requests
+  if (place == "logger" || place == "request_logger" || (is_old && line.message.starts_with("Received")))
+    return TakeVllmRequest(line);
+  if (place == "async_llm" || place == "engine" || is_old) return TakeVllmEngine(line);
   if (place != "loggers" && place != "metrics") return Taken::kOther;
   const size_t begin = line.message.find("Avg prompt throughput: ");
   if (begin == std::string_view::npos || begin > 64) return Taken::kOther;
@@ -283,7 +285,11 @@ bool RequestLogReader::TakeSglangJson(const object& members) {
   if (event.empty()) return TakeResult(ResultOf(members), "");
   object meta_info;
   const bool has_result = members["out"]["meta_info"].get(meta_info) == simdjson::SUCCESS;
-  return TakeResult(has_result ? ResultOf(meta_info) : SglangResult(), TextAt(members, "rid"));
+  SglangResult result = has_result ? ResultOf(meta_info) : SglangResult();
+  double received_s;
+  if (!result.received_s && members["obj"]["received_time"].get(received_s) == simdjson::SUCCESS)
+    result.Set("request_received_ts", received_s);
+  return TakeResult(result, TextAt(members, "rid"));
 }
 
 RequestLogReader::Taken RequestLogReader::TakeSglang(const LogLine& line) {
@@ -308,8 +314,10 @@ bool RequestLogReader::TakeSglangText(std::string_view message, bool is_end) {
   }
   if (fields.is_cut()) return false;
   std::vector<std::string_view> ids;
+  std::string_view received;
   for (PythonFields inner(WithinBrackets(object), "="); inner.Next();) {
     if (inner.key() == "rid") ids = TextsOf(inner.value());
+    if (inner.key() == "received_time") received = inner.value();
   }
   if (!is_end) {
     bool is_good = !ids.empty();
@@ -320,6 +328,7 @@ bool RequestLogReader::TakeSglangText(std::string_view message, bool is_end) {
   for (PythonFields inner(WithinBrackets(out), ": "); inner.Next();) {
     if (inner.key() == "meta_info") result = ResultOf(inner.value());
   }
+  if (!result.received_s) result.SetPrinted("request_received_ts", received);
   return TakeResult(result, ids.empty() ? "" : ids[0]);
 }
 

@@ -21,6 +21,12 @@ void SglangResult::Set(std::string_view key, double value) {
   if (key == "cached_tokens") cached_tokens = value;
 }
 
+void SglangResult::SetPrinted(std::string_view key, std::string_view value) {
+  double number;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error == std::errc() && end == value.data() + value.size()) Set(key, number);
+}
+
 SglangResult ResultOf(const simdjson::dom::object& meta_info) {
   SglangResult result;
   for (const auto [key, value] : meta_info) {
@@ -43,9 +49,7 @@ SglangResult ResultOf(std::string_view printed) {
   PythonFields fields(WithinBrackets(printed), ": ");
   while (fields.Next()) {
     const std::string_view value = fields.value();
-    double number;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (error == std::errc() && end == value.data() + value.size()) result.Set(fields.key(), number);
+    result.SetPrinted(fields.key(), value);
     if (fields.key() == "id") result.id = Unquoted(value);
     if (fields.key() != "finish_reason") continue;
     result.finish = Unquoted(value);

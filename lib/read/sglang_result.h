@@ -18,6 +18,8 @@ struct SglangResult {
   std::optional<double> prompt_tokens, completion_tokens, cached_tokens;
 
   void Set(std::string_view key, double value);
+  // The same for a value as Python prints it. Nothing for one that is not a number.
+  void SetPrinted(std::string_view key, std::string_view value);
 };
 
 SglangResult ResultOf(const simdjson::dom::object& meta_info);

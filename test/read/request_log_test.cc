@@ -234,6 +234,36 @@ TEST_CASE("an id that begins again is another request, and the end of the first 
   CHECK(Parse(metrics + metrics).trace.requests.size() == 6);
 }
 
+TEST_CASE("lines of old versions of vLLM, and of Docker Compose, are read", "[request_log]") {
+  const Read read = Parse(
+      "api-1  | INFO 02-22 16:52:30 async_llm_engine.py:433] Received request a: prompt: 'x', prefix_pos: None\n"
+      "api-1  | INFO 02-22 16:52:30 metrics.py:161] Avg prompt throughput: 0.9 tokens/s, Pending: 0 reqs, CPU KV cache "
+      "usage: 0.5%.\n"
+      "api-1  | INFO 02-22 16:52:31 engine.py:255] Added request b.\n"
+      "api-1  | INFO 02-22 16:52:32 async_llm_engine.py:110] Finished request a.\n");
+
+  CHECK(Requests(read) == "a request 0+2000 ok\nb request 1000+open unknown\n");
+  CHECK(Counters(read) == "Avg prompt throughput [tokens/s] 0.9\nPending [reqs] 0\nCPU KV cache usage [%] 0.5");
+}
+
+TEST_CASE("SGLang's requests have the exact begin that it prints of them", "[request_log]") {
+  const std::string meta = R"('meta_info': {'id': 'a', 'e2e_latency': 2.5}})";
+  const std::string meta_json = R"("meta_info": {"id": "a", "e2e_latency": 2.5}})";
+  const std::string text =
+      "[2026-11-26 12:00:03] Finish: obj=GenerateReqInput(received_time=1795674600.25, rid='a'), out={" + meta + "\n";
+  const std::string json =
+      R"({"timestamp": "2026-11-26T12:00:02.75", "event": "request.finished", "rid": "a", "obj": {"received_time": )"
+      R"(1795674600.25}, "out": {)" +
+      meta_json + "}\n";
+  for (const std::string& log : {text, json}) {
+    const Read read = Parse(log);
+    REQUIRE(read.trace.requests.size() == 1);
+    const RequestRow& row = read.trace.requests[0];
+    CHECK(row.duration_ns == 2'500'000'000);
+    CHECK(row.begin_ns + read.trace.clock.realtime_ns - read.trace.clock.monotonic_ns == 1'795'674'600'250'000'000);
+  }
+}
+
 TEST_CASE("a line of another file or module is not a request's", "[request_log]") {
   const Read read = Parse(Received("11-26 12:00:00", "a") +
                           "INFO 11-26 12:00:00 [serving.py:7] Received request b: params: x\n"
