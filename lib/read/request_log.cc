@@ -135,7 +135,7 @@ RequestLogReader::Taken RequestLogReader::TakeVllm(const LogLine& line) {
   if (place == "async_llm" || place == "engine" || is_old) return TakeVllmEngine(line);
   if (place != "loggers" && place != "metrics") return Taken::kOther;
   const size_t begin = line.message.find("Avg prompt throughput: ");
-  if (begin == std::string_view::npos || begin > 64) return Taken::kOther;
+  if (begin > 64) return Taken::kOther;  // or npos
   const std::string_view engine = line.message.substr(0, begin);
   const bool is_good =
       at_ns_ && counters_.Take(engine.substr(0, engine.find(": ")), line.message.substr(begin), *at_ns_);
@@ -298,7 +298,7 @@ RequestLogReader::Taken RequestLogReader::TakeSglang(const LogLine& line) {
   if (is_end || message.starts_with("Receive: obj=")) return Note(line, TakeSglangText(message, is_end));
   if (!message.starts_with("Prefill batch") && !message.starts_with("Decode batch")) return Taken::kOther;
   const size_t begin = message.find('#');
-  if (begin == std::string_view::npos || begin > 64) return Taken::kOther;
+  if (begin > 64) return Taken::kOther;  // or npos
   const bool is_good = at_ns_ && counters_.Take(line.process, message.substr(begin), *at_ns_);
   samples_ += is_good;
   return Note(line, is_good);
