@@ -9,20 +9,21 @@
 namespace pitot::read {
 
 extern const Format kDumpFormat, kOnnxFormat, kJaxFormat, kOtlpFormat, kKinetoFormat, kChromeFormat;
-extern const Format kNsysFormat, kPerfettoFormat, kRocpdFormat, kRocprofFormat, kXSpaceFormat;
+extern const Format kNsysFormat, kPerfettoFormat, kRocpdFormat, kRocprofFormat, kXSpaceFormat, kRequestLogFormat;
 
 inline constexpr const Format* kFormats[] = {
-    &kDumpFormat,      //
-    &kXSpaceFormat,    //
-    &kPerfettoFormat,  //
-    &kNsysFormat,      //
-    &kRocpdFormat,     //
-    &kRocprofFormat,   //
-    &kOnnxFormat,      // before Kineto: both have a category "Kernel"
-    &kJaxFormat,       //
-    &kOtlpFormat,      //
-    &kKinetoFormat,    //
-    &kChromeFormat,    // last: the others are dialects of it
+    &kDumpFormat,        //
+    &kXSpaceFormat,      //
+    &kPerfettoFormat,    //
+    &kNsysFormat,        //
+    &kRocpdFormat,       //
+    &kRocprofFormat,     //
+    &kRequestLogFormat,  //
+    &kOnnxFormat,        // before KinetokOnnxFormat,      // before Kineto: both have a category "Kernel"
+    &kJaxFormat,         //
+    &kOtlpFormat,        //
+    &kKinetoFormat,      //
+    &kChromeFormat,      // last: the others are dialects of it
 };
 
 // Reads it as this format, whatever its content is, for fuzzers; otherwise like ParseTrace.

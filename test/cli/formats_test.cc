@@ -47,6 +47,14 @@ TEST_CASE("a trace by JAX's profiler is answered as far as it goes", "[cli][gold
   CheckGolden("cli_jax.txt", AnswersOn("jax.trace.json.gz"));
 }
 
+TEST_CASE("a log of vLLM is answered as far as it goes", "[cli][golden]") {
+  CheckGolden("cli_vllm_log.txt", AnswersOn("vllm_0.32.0.log"));
+}
+
+TEST_CASE("a log of SGLang is answered as far as it goes", "[cli][golden]") {
+  CheckGolden("cli_sglang_log.txt", AnswersOn("sglang_0.5.23_json.log"));
+}
+
 TEST_CASE("steps of JAX are the units of a trace", "[cli]") {
   const Folder folder;
   std::string events = R"({"ph":"M","pid":1,"name":"process_name","args":{"name":"/host:CPU"}})";

@@ -192,6 +192,6 @@ TEST_CASE("a missing file, a folder and a pipe are refused at once", "[read]") {
 TEST_CASE("the list of formats names each", "[read]") {
   CHECK(pitot::ReadableFormats() ==
         "Pitot's dumps, XSpaces (xplane.pb), Perfetto traces, SQLite exports of Nsight Systems, databases of "
-        "rocprofv3, JSON of rocprofv3, ONNX Runtime's profiles, traces of JAX's profiler, OpenTelemetry's spans "
-        "(OTLP), JSON of PyTorch's profiler and Chrome JSON");
+        "rocprofv3, JSON of rocprofv3, logs of requests by vLLM and SGLang, ONNX Runtime's profiles, traces of JAX's "
+        "profiler, OpenTelemetry's spans (OTLP), JSON of PyTorch's profiler and Chrome JSON");
 }
