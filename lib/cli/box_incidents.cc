@@ -96,6 +96,12 @@ void AddStacks(int64_t pid, session::KernelView* view) {
 
 }  // namespace
 
+bool ComplainOfFolder(const std::string& path) {
+  const std::string doubt = session::DoubtAbout(path);
+  if (!doubt.empty()) Complain(absl::StrCat(path, " is not safe for black boxes: ", doubt));
+  return !doubt.empty();
+}
+
 int RecoverBox(session::FoundBox* box, const session::SeenEnd& seen, const IncidentPlace& place, AfterIt after) {
   const Room room = FindRoom();
   const int written = WriteIncident(box, session::TraceOf(&box->reader(), seen, room.words, room.row_bytes), place, {});

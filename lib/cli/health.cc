@@ -52,7 +52,7 @@ int AskHealth(const HealthOptions& options) {
   bool is_any_alive = false, is_any_unknown = false;
   ordered_json all = ordered_json::array();
   for (const std::string& path : session::BoxesIn(options.boxes)) {
-    FoundBox box(path);
+    FoundBox box(path, session::BoxTrust::kAny);
     const FoundBox::Life life = box.Peek();
     if (life == FoundBox::Life::kBroken) Complain(path + ": " + box.why());
     if (life == FoundBox::Life::kDead)

@@ -76,8 +76,9 @@ int Recover(const RecoverOptions& options) {
 int PostMortem(const RecoverOptions& options) {
   const std::vector<std::string> paths = session::BoxesIn(*options.boxes);
   int result = kNothingFound;
+  ComplainOfFolder(*options.boxes);
   for (const std::string& path : paths) {
-    session::FoundBox box(path);
+    session::FoundBox box(path, TrustWith(options.output));
     switch (box.Look()) {
       case session::FoundBox::Life::kDead:
         if (const int recovered =

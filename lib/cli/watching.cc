@@ -103,6 +103,7 @@ void Watching::Round() {
     }
   };
   attempt([&] {
+    is_folder_unsafe_ = is_folder_unsafe_ || ComplainOfFolder(options_.boxes);
     const std::vector<std::string> paths = session::BoxesIn(options_.boxes);
     const auto is_gone = [&paths](const std::string& path) {
       return std::find(paths.begin(), paths.end(), path) == paths.end();
@@ -149,7 +150,7 @@ int64_t Watching::SleepNs() const {
 
 // A file that is new, or whose process has died.
 void Watching::Meet(const std::string& path) {
-  auto box = std::make_unique<FoundBox>(path);
+  auto box = std::make_unique<FoundBox>(path, TrustWith(options_.output));
   switch (box->Look()) {
     case FoundBox::Life::kAlive:
       has_seen_boxes_ = true;
@@ -186,7 +187,7 @@ void Watching::Left::Postpone() {
 bool Watching::Left::IsDue() const { return base::ClockNs(CLOCK_MONOTONIC) >= again_ns_; }
 
 void Watching::Write(const std::string& path, const session::Wedge& wedge, Watched* process) {
-  FoundBox box(path);
+  FoundBox box(path, TrustWith(options_.output));
   if (box.Peek() != FoundBox::Life::kAlive) return;
   const WedgeQuestions ask{!options_.no_stacks, options_.nvml};
   const int written = WriteWedged(&box, wedge, process->pid(), ask, {options_.output, options_.tell});
@@ -212,7 +213,7 @@ void Watching::End() {
   for (const std::string& path : session::BoxesIn(options_.boxes)) {
     const auto broken = broken_.find(path);
     if (broken == broken_.end() || broken->second < 2) continue;  // it is just being made
-    FoundBox box(path);
+    FoundBox box(path, TrustWith(options_.output));
     if (box.Peek() != FoundBox::Life::kBroken) continue;
     if (left_.find(path) == left_.end()) Complain(path + ": " + box.why());
     result_ = std::max<int>(result_, kUnreadable);

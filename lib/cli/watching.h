@@ -79,6 +79,7 @@ class Watching {
   };
   std::map<std::string, Left> left_;
   bool has_seen_boxes_ = false;
+  bool is_folder_unsafe_ = false;  // and a message said so
   int result_ = 0;
 };
 

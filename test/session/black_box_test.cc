@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "fakes/log.h"
+#include "fakes/not_run.h"
 #include "fakes/own_mounts.h"
 #include "fakes/temp_directory.h"
 #include "fakes/wait_until.h"
@@ -960,6 +961,24 @@ TEST_CASE("the next recorder of the same incidents makes an incident of a dead o
   Recorder again = Recorder::Start(boxes.Options());
   again.Stop();
   CHECK(fakes::NamesIn(incidents).size() == 1);
+}
+
+TEST_CASE("the next recorder makes no incident of another user's black box", "[black_box][platform]") {
+  if (geteuid() != 0) {
+    NOT_RUN("only root can make a file of another user");
+    return;
+  }
+  Boxes boxes;
+  boxes.incidents = boxes.directory.path() + "/incidents";
+  Die(&boxes, [&] { AwaitLooks(boxes.path); });
+  const std::string path = BoxesIn(boxes.path).at(0);
+  constexpr uid_t kNobody = 65534;
+  REQUIRE(chown(path.c_str(), kNobody, kNobody) == 0);
+  Recorder recorder = Recorder::Start(boxes.Options());
+  CHECK(recorder.Trigger("an incident that is judged after it has looked for others").ok());
+  CHECK(recorder.Flush(60'000).ok());
+  CHECK(fakes::NamesIn(boxes.incidents).size() == 1);
+  CHECK(BoxesIn(boxes.path) == std::vector<std::string>{path});
 }
 
 TEST_CASE("incidents of dead processes are within the quota of their directory", "[black_box]") {
