@@ -81,8 +81,8 @@ int PostMortem(const RecoverOptions& options) {
     session::FoundBox box(path, TrustWith(options.output));
     switch (box.Look()) {
       case session::FoundBox::Life::kDead:
-        if (const int recovered =
-                RecoverBox(&box, {}, {options.output, PrintLine}, options.keeps ? AfterIt::kKeep : AfterIt::kRemove);
+        if (const int recovered = RecoverBox(&box, {}, {options.output, PrintIncident},
+                                             options.keeps ? AfterIt::kKeep : AfterIt::kRemove);
             recovered != kDone || result == kNothingFound)
           result = recovered;
         break;

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/files.h"
+#include "cli/box_incidents.h"
 #include "session/health.h"
 #include "session/kernel_view.h"
 #include "session/post_mortem.h"
@@ -27,8 +27,8 @@ struct WatchOptions {
   double stalled_after_s = 0;  // 0: 10 s, and sooner on routes with short requests
   uint32_t interval_ms = 250;
   bool no_stacks = false;
-  std::string nvml;                                   // its file, for tests
-  void (*tell)(const std::string& text) = PrintLine;  // of an incident
+  std::string nvml;  // its file, for tests
+  void (*tell)(const std::string& what, const std::string& below) = PrintIncident;
 };
 // The options of all commands with a Watching; not the folder.
 void AddWatchOptions(const Command& command, WatchOptions* options);

@@ -361,4 +361,15 @@ TEST_CASE("watch leaves what is not a black box, and says so once", "[cli]") {
   CHECK(fakes::ReadFile(folder / "garbage.box").size() == 8192);
 }
 
+TEST_CASE("names of files in messages cannot forge lines or drive a terminal", "[cli]") {
+  const Folder folder;
+  REQUIRE(mkdir((folder / "boxes").c_str(), 0700) == 0);
+  folder.Write("boxes/x\x1b[2J: no\npitot: all is well.box", std::string(8192, 'x'));
+  const std::string message =
+      "pitot: boxes/x\xef\xbf\xbd[2J: no\xef\xbf\xbdpitot: all is well.box: not a black box of Pitot\n";
+  CHECK(folder.Run("watch --dir boxes --once --interval 50").err == message);
+  CHECK(folder.Run("recover --post-mortem boxes").err.find(message) == 0);
+  CHECK(folder.Run("health boxes").err.find(message) == 0);
+}
+
 }  // namespace
