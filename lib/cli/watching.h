@@ -43,7 +43,7 @@ class Watching {
   // Until the next round.
   int64_t SleepNs() const;
   // A child of this process has ended, as waitpid said. The next round finds its black box.
-  void NoteEnd(int64_t pid, int status) { ends_[pid] = status; }
+  void NoteEnd(int64_t pid, int status);
   // After the last round, of a few: complains of all that could not be read.
   void End();
   // Whether there ever was a black box of a process.
@@ -65,7 +65,8 @@ class Watching {
   session::WatchLimits limits_;
   std::map<std::string, std::unique_ptr<Watched>> watched_;  // by path
   std::map<std::string, session::OomKills> oom_kills_;       // in their control groups, by path
-  std::map<int64_t, int> ends_;                              // since the last round, by process
+  std::map<int64_t, session::SeenEnd> ends_;                 // since the last round, by process
+  std::map<std::string, int> unreaped_;                      // how often a child was found dead before its end
   std::map<std::string, int> broken_;                        // how often
   // Nothing could be done for them.
   class Left {
