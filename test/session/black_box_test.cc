@@ -749,6 +749,18 @@ TEST_CASE("a folder to which others may write is not used for a black box", "[bl
   CHECK(boxes.log.Has(pitot::LogLevel::kWarning, "every user may write to it"));
 }
 
+TEST_CASE("a black box that somebody removes under its process is logged once", "[black_box]") {
+  Boxes boxes;
+  Recorder recorder = Recorder::Start(boxes.Options());
+  const std::string path = boxes.path + "/" + fakes::NamesIn(boxes.path).at(0), message = path + " was removed";
+  REQUIRE(unlink(path.c_str()) == 0);
+  CHECK(fakes::WaitUntil([&] { return boxes.log.Has(pitot::LogLevel::kWarning, message); }));
+  recorder.Stop();  // looks again
+  const std::vector<fakes::LogLine> lines = boxes.log.lines();
+  CHECK(std::count_if(lines.begin(), lines.end(),
+                      [&](const fakes::LogLine& line) { return line.text.find(message) != std::string::npos; }) == 1);
+}
+
 // Room for the header and the names, and none for the sites.
 TEST_CASE("a black box without room for all of its parts is given up whole", "[black_box]") {
   Boxes boxes;
