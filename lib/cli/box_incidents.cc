@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/text.h"
 #include "cli/child.h"
 #include "cli/command.h"
 #include "cli/control_group.h"
@@ -59,7 +60,7 @@ int WriteIncident(session::FoundBox* box, const model::Trace& trace, const Incid
     return kNotWritten;
   }
   const std::string detail(trace.strings[trace.firings.front().detail]);
-  place.tell(absl::StrCat(detail, "\n  its last seconds: ", written));
+  place.tell(detail, "  its last seconds: " + written);
   return kDone;
 }
 
@@ -95,6 +96,17 @@ void AddStacks(int64_t pid, session::KernelView* view) {
 }
 
 }  // namespace
+
+bool ComplainOfFolder(const std::string& path) {
+  const std::string doubt = session::DoubtAbout(path);
+  if (!doubt.empty()) Complain(absl::StrCat(path, " is not safe for black boxes: ", doubt));
+  return !doubt.empty();
+}
+
+void PrintIncident(const std::string& what, const std::string& below) {
+  PrintLine(base::SanitizeText(what));
+  PrintLine(base::SanitizeText(below));
+}
 
 int RecoverBox(session::FoundBox* box, const session::SeenEnd& seen, const IncidentPlace& place, AfterIt after) {
   const Room room = FindRoom();

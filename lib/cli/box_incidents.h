@@ -12,13 +12,22 @@
 
 namespace pitot::cli {
 
+// With a place for incidents, `output`, black boxes of other users count, too. Otherwise each box names its own.
+inline session::BoxTrust TrustWith(const std::string& output) {
+  return output.empty() ? session::BoxTrust::kOwn : session::BoxTrust::kAny;
+}
+// Whether others may put files into a folder of black boxes, after a message.
+bool ComplainOfFolder(const std::string& path);
+
 enum class AfterIt { kRemove, kKeep };  // the black box
 
 // Where incidents go, and who is told of them.
 struct IncidentPlace {
-  std::string directory;  // "": the one of the process's own incidents
-  void (*tell)(const std::string& text);
+  std::string directory;  // "": the one of the process's own incidents. The box has TrustWith it.
+  void (*tell)(const std::string& what, const std::string& below);
 };
+// Prints each in a line of its own to stdout.
+void PrintIncident(const std::string& what, const std::string& below);
 
 // Makes an incident of a dead process's black box. Returns the exit code, after a message.
 int RecoverBox(session::FoundBox* box, const session::SeenEnd& seen, const IncidentPlace& place, AfterIt after);

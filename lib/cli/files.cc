@@ -20,6 +20,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/columns.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/incidents.h"
 #include "cli/leftovers.h"
@@ -170,7 +171,10 @@ bool IsSpecial(const std::string& path) {
 
 }  // namespace
 
-void Complain(const std::string& message) { absl::FPrintF(stderr, "pitot: %s\n", message); }
+void Complain(const std::string& message, const std::string& below) {
+  absl::FPrintF(stderr, "pitot: %s\n%s%s", base::SanitizeText(message), base::SanitizeText(below),
+                below.empty() ? "" : "\n");
+}
 void Print(const std::string& text) { fwrite(text.data(), 1, text.size(), stdout); }
 void PrintLine(const std::string& text) { Print(text + "\n"); }
 

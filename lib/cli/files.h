@@ -62,8 +62,9 @@ bool IsNoInput(const std::vector<std::string>& inputs, const std::string& output
 std::string WithoutPath(const Status& status, const std::string& path);
 // Complains of a file that cannot be read. Returns kUnreadable.
 int ComplainUnreadable(const std::string& path, const Status& status);
-// Prints "pitot: " and the message to stderr.
-void Complain(const std::string& message);
+// Prints "pitot: " and the message to stderr, in one line: it may have names of files, and these any character. `below`
+// is a second line.
+void Complain(const std::string& message, const std::string& below = "");
 
 // The width for wrapping answers: COLUMNS, limited to 60 to 200, if it is a number; otherwise `otherwise`.
 size_t WrapWidth(size_t otherwise);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/strings/str_format.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/command_line.h"
 #include "cli/files.h"
@@ -52,7 +53,7 @@ int AskHealth(const HealthOptions& options) {
   bool is_any_alive = false, is_any_unknown = false;
   ordered_json all = ordered_json::array();
   for (const std::string& path : session::BoxesIn(options.boxes)) {
-    FoundBox box(path);
+    FoundBox box(path, session::BoxTrust::kAny);
     const FoundBox::Life life = box.Peek();
     if (life == FoundBox::Life::kBroken) Complain(path + ": " + box.why());
     if (life == FoundBox::Life::kDead)
@@ -66,9 +67,10 @@ int AskHealth(const HealthOptions& options) {
     if (options.json)
       all.push_back(JsonOf(facts, health));
     else
-      Print(absl::StrFormat("%s (process %d) is %s\n", facts.process_name, facts.pid, health.text));
+      PrintLine(
+          base::SanitizeText(absl::StrFormat("%s (process %d) is %s", facts.process_name, facts.pid, health.text)));
   }
-  if (options.json) Print(all.dump(2) + "\n");
+  if (options.json) Print(all.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
   if (!is_any_alive) Complain("no black box of a living process in " + options.boxes);
   if (worst >= bad) return kNothingFound;
   // A recorder that is not there says nothing about its server.

@@ -76,12 +76,13 @@ int Recover(const RecoverOptions& options) {
 int PostMortem(const RecoverOptions& options) {
   const std::vector<std::string> paths = session::BoxesIn(*options.boxes);
   int result = kNothingFound;
+  ComplainOfFolder(*options.boxes);
   for (const std::string& path : paths) {
-    session::FoundBox box(path);
+    session::FoundBox box(path, TrustWith(options.output));
     switch (box.Look()) {
       case session::FoundBox::Life::kDead:
-        if (const int recovered =
-                RecoverBox(&box, {}, {options.output, PrintLine}, options.keeps ? AfterIt::kKeep : AfterIt::kRemove);
+        if (const int recovered = RecoverBox(&box, {}, {options.output, PrintIncident},
+                                             options.keeps ? AfterIt::kKeep : AfterIt::kRemove);
             recovered != kDone || result == kNothingFound)
           result = recovered;
         break;

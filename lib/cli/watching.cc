@@ -2,6 +2,7 @@
 #include "cli/watching.h"
 
 #include <stdio.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,6 +25,13 @@ using session::FoundBox;
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kSuspiciousNs = 50 * kMs;  // between looks at what may be stopped
 constexpr int64_t kQuietNs = 1'000 * kMs;    // of a process that may wait for a CPU
+
+// Whether it is a child of this process, and waitpid has not told its end yet.
+bool IsUnreaped(const snapshot::BoxFacts& facts) {
+  siginfo_t info{};
+  return facts.process_space == session::ProcessSpace() &&
+         waitid(P_PID, static_cast<id_t>(facts.pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
 
 }  // namespace
 
@@ -103,6 +111,7 @@ void Watching::Round() {
     }
   };
   attempt([&] {
+    is_folder_unsafe_ = is_folder_unsafe_ || ComplainOfFolder(options_.boxes);
     const std::vector<std::string> paths = session::BoxesIn(options_.boxes);
     const auto is_gone = [&paths](const std::string& path) {
       return std::find(paths.begin(), paths.end(), path) == paths.end();
@@ -110,6 +119,7 @@ void Watching::Round() {
     std::erase_if(watched_, [](const auto& process) { return !process.second->IsAlive(); });
     std::erase_if(oom_kills_, [&is_gone](const auto& kills) { return is_gone(kills.first); });
     std::erase_if(left_, [&is_gone](const auto& left) { return is_gone(left.first); });
+    std::erase_if(unreaped_, [&is_gone](const auto& unreaped) { return is_gone(unreaped.first); });
     std::erase_if(broken_, [&is_gone](const auto& broken) { return is_gone(broken.first); });
     for (const std::string& path : paths) {
       const auto left = left_.find(path);
@@ -149,7 +159,8 @@ int64_t Watching::SleepNs() const {
 
 // A file that is new, or whose process has died.
 void Watching::Meet(const std::string& path) {
-  auto box = std::make_unique<FoundBox>(path);
+  constexpr int kRounds = 8;
+  auto box = std::make_unique<FoundBox>(path, TrustWith(options_.output));
   switch (box->Look()) {
     case FoundBox::Life::kAlive:
       has_seen_boxes_ = true;
@@ -159,6 +170,7 @@ void Watching::Meet(const std::string& path) {
       return;
     case FoundBox::Life::kDead:
       has_seen_boxes_ = true;
+      if (IsUnreaped(box->reader().facts()) && ++unreaped_[path] < kRounds) return;
       // A box whose incident cannot be written is left where it is.
       if (const int written = RecoverBox(box.get(), EndOf(*box), {options_.output, options_.tell}, AfterIt::kRemove);
           Note(written), written != kDone)
@@ -172,7 +184,6 @@ void Watching::Meet(const std::string& path) {
       break;
   }
   // Perhaps it is just being made.
-  constexpr int kRounds = 8;
   if (++broken_[path] < kRounds) return;
   if (left_.find(path) == left_.end()) Complain(path + ": " + box->why());
   left_[path].Postpone();
@@ -186,7 +197,7 @@ void Watching::Left::Postpone() {
 bool Watching::Left::IsDue() const { return base::ClockNs(CLOCK_MONOTONIC) >= again_ns_; }
 
 void Watching::Write(const std::string& path, const session::Wedge& wedge, Watched* process) {
-  FoundBox box(path);
+  FoundBox box(path, TrustWith(options_.output));
   if (box.Peek() != FoundBox::Life::kAlive) return;
   const WedgeQuestions ask{!options_.no_stacks, options_.nvml};
   const int written = WriteWedged(&box, wedge, process->pid(), ask, {options_.output, options_.tell});
@@ -194,13 +205,16 @@ void Watching::Write(const std::string& path, const session::Wedge& wedge, Watch
   Note(written);
 }
 
+void Watching::NoteEnd(int64_t pid, int status) { ends_[pid] = {status, base::ClockNs(CLOCK_REALTIME)}; }
+
 session::SeenEnd Watching::EndOf(const FoundBox& box) const {
   session::SeenEnd end;
   const auto kills = oom_kills_.find(box.path());
   end.had_oom_kills = kills != oom_kills_.end() && kills->second.HaveGrown();
-  const auto status = ends_.find(box.reader().facts().pid);
-  if (status != ends_.end() && box.reader().facts().process_space == session::ProcessSpace()) {
-    end.status = status->second;
+  const auto seen = ends_.find(box.reader().facts().pid);
+  if (seen != ends_.end() && box.reader().facts().process_space == session::ProcessSpace()) {
+    end.status = seen->second.status;
+    end.at_ns = seen->second.at_ns;
     end.had_oom_kills |= own_oom_kills_.HaveGrown();  // a child may die before it was met
   }
   return end;
@@ -212,7 +226,7 @@ void Watching::End() {
   for (const std::string& path : session::BoxesIn(options_.boxes)) {
     const auto broken = broken_.find(path);
     if (broken == broken_.end() || broken->second < 2) continue;  // it is just being made
-    FoundBox box(path);
+    FoundBox box(path, TrustWith(options_.output));
     if (box.Peek() != FoundBox::Life::kBroken) continue;
     if (left_.find(path) == left_.end()) Complain(path + ": " + box.why());
     result_ = std::max<int>(result_, kUnreadable);

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/files.h"
+#include "cli/box_incidents.h"
 #include "session/health.h"
 #include "session/kernel_view.h"
 #include "session/post_mortem.h"
@@ -27,8 +27,8 @@ struct WatchOptions {
   double stalled_after_s = 0;  // 0: 10 s, and sooner on routes with short requests
   uint32_t interval_ms = 250;
   bool no_stacks = false;
-  std::string nvml;                                   // its file, for tests
-  void (*tell)(const std::string& text) = PrintLine;  // of an incident
+  std::string nvml;  // its file, for tests
+  void (*tell)(const std::string& what, const std::string& below) = PrintIncident;
 };
 // The options of all commands with a Watching; not the folder.
 void AddWatchOptions(const Command& command, WatchOptions* options);
@@ -43,7 +43,7 @@ class Watching {
   // Until the next round.
   int64_t SleepNs() const;
   // A child of this process has ended, as waitpid said. The next round finds its black box.
-  void NoteEnd(int64_t pid, int status) { ends_[pid] = status; }
+  void NoteEnd(int64_t pid, int status);
   // After the last round, of a few: complains of all that could not be read.
   void End();
   // Whether there ever was a black box of a process.
@@ -65,7 +65,8 @@ class Watching {
   session::WatchLimits limits_;
   std::map<std::string, std::unique_ptr<Watched>> watched_;  // by path
   std::map<std::string, session::OomKills> oom_kills_;       // in their control groups, by path
-  std::map<int64_t, int> ends_;                              // since the last round, by process
+  std::map<int64_t, session::SeenEnd> ends_;                 // since the last round, by process
+  std::map<std::string, int> unreaped_;                      // how often a child was found dead before its end
   std::map<std::string, int> broken_;                        // how often
   // Nothing could be done for them.
   class Left {
@@ -79,6 +80,7 @@ class Watching {
   };
   std::map<std::string, Left> left_;
   bool has_seen_boxes_ = false;
+  bool is_folder_unsafe_ = false;  // and a message said so
   int result_ = 0;
 };
 

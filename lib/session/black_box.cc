@@ -170,11 +170,24 @@ void BlackBox::WriteHeader(const OwnedOptions& options, bool slow_clock, const t
   header->state.store(trace::BoxState::kRecording, std::memory_order_release);
 }
 
-void BlackBox::Look(const IncidentCounts& counts) noexcept {
+bool BlackBox::Look(const IncidentCounts& counts) noexcept {
   // In this order: EndLooks sets the one, and then looks at the other.
   is_looking_.store(true);
-  if (!are_looks_over_.load() && box_ != nullptr) TellNow(counts);
+  bool is_newly_removed = false;
+  if (!are_looks_over_.load() && box_ != nullptr) {
+    TellNow(counts);
+    is_newly_removed = IsNewlyRemoved();
+  }
   is_looking_.store(false);
+  return is_newly_removed;
+}
+
+// By others: at the end of the process this one removes it itself.
+bool BlackBox::IsNewlyRemoved() noexcept {
+  struct stat file {};
+  if (is_removed_ || fstat(fd_, &file) != 0 || file.st_nlink != 0) return false;
+  is_removed_ = box_->header()->state.load() == trace::BoxState::kRecording;
+  return is_removed_;
 }
 
 void BlackBox::TellNow(const IncidentCounts& counts) noexcept {

@@ -39,8 +39,9 @@ class BlackBox {
   trace::Box* box() const noexcept { return box_.get(); }
 
   // The watcher's, each round: tells the file the time and the counts, and now and then the sites that are new.
-  // Cost: some us.
-  void Look(const IncidentCounts& counts) noexcept;
+  // True once: somebody has removed the file. Cost: some us.
+  bool Look(const IncidentCounts& counts) noexcept;
+  const std::string& path() const noexcept { return path_; }
 
   // The watcher may have been left behind: from here on Look does nothing. Waits for one that runs. False: it hangs,
   // for example on a disk that does not answer. Then nothing here may be ended. Threads: any.
@@ -59,6 +60,7 @@ class BlackBox {
  private:
   Status MakeFile(const OwnedOptions& options, uint64_t most_bytes, std::vector<std::string>* removed);
   void TellNow(const IncidentCounts& counts) noexcept;
+  bool IsNewlyRemoved() noexcept;
   void NoteRoutes() noexcept;
   void WriteHeader(const OwnedOptions& options, bool slow_clock, const trace::ClockReading& start) noexcept;
 
@@ -68,7 +70,7 @@ class BlackBox {
   snapshot::SiteLog sites_;
   void* note_ = nullptr;  // ends::DeathNote, in the file
   std::atomic<bool> is_looking_{false}, are_looks_over_{false};
-  bool slow_clock_ = false;
+  bool slow_clock_ = false, is_removed_ = false;
   uint64_t turns_ = 0;  // of the pulse
   int64_t sites_looked_ns_ = 0;
   uint32_t rings_outside_ = 0;  // at that look

@@ -164,7 +164,8 @@ std::string LastWords(const snapshot::BoxFacts& facts, const std::optional<ends:
   const std::string how =
       may_be_machine ? "without a word (killed or crashed, or its machine went down)" : HowOf(note, seen, trace);
   return facts.process_name + " (process " + std::to_string(facts.pid) + ") ended " + how + " at " +
-         TimeText(facts.last.realtime_ns) + ", with " + base::Plural(CountOpen(trace), "open request") +
+         TimeText(seen.status ? seen.at_ns : facts.last.realtime_ns) + ", with " +
+         base::Plural(CountOpen(trace), "open request") +
          (seen.had_oom_kills && MayBeKilled(seen) ? "; the kernel's OOM killer struck in its control group" : "");
 }
 

@@ -17,6 +17,7 @@ namespace pitot::session {
 // What others saw of a process's end.
 struct SeenEnd {
   std::optional<int> status;   // of waitpid(2)
+  int64_t at_ns = 0;           // since 1970, when it gave that
   bool had_oom_kills = false;  // the kernel's OOM killer struck in its control group right before
 };
 

@@ -21,6 +21,12 @@
 
 namespace pitot::session {
 
+// Whose black boxes are read. Another user's may say anything.
+enum class BoxTrust {
+  kOwn,  // this process's effective user's; others are broken
+  kAny,  // the reader uses neither the incident directory nor the quota of a box
+};
+
 // An open black box.
 class FoundBox {
  public:
@@ -31,7 +37,7 @@ class FoundBox {
     kBroken,  // it cannot be read: `why`
   };
 
-  explicit FoundBox(std::string path) : path_(std::move(path)) {}
+  explicit FoundBox(std::string path, BoxTrust trust = BoxTrust::kOwn) : path_(std::move(path)), trust_(trust) {}
   ~FoundBox();
   FoundBox(const FoundBox&) = delete;
   FoundBox& operator=(const FoundBox&) = delete;
@@ -67,6 +73,7 @@ class FoundBox {
   bool IsLocked(Hold hold, int16_t type) const noexcept;
 
   std::string path_, why_;
+  const BoxTrust trust_;
   int fd_ = -1;
   bool is_unwritten_ = false;
   snapshot::BoxReader reader_;

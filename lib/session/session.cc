@@ -299,13 +299,22 @@ void Session::Watch() noexcept {
       if (!is_stopping) pipeline_.TakeSampleIfDue();
       throttle_.HurryIfLate();
       meter_.NoteRings();
-      black_box_.Look(counts_);
+      if (black_box_.Look(counts_)) LogRemovedBox();
       if (!is_stopping && !pipeline_.HasPending()) meter_.GrowRings();  // not before a copy
     } catch (const std::exception& e) {
       pipeline_.Fail(e);
     }
     if (is_stopping && !pipeline_.HasPending()) return pipeline_.Close();
   }
+}
+
+void Session::LogRemovedBox() noexcept {
+  host_.Log(LogLevel::kWarning,
+            Error(StatusCode::kUnavailable,
+                  "the black box %s was removed: if this process dies, nobody finds what it did. Stop and start the "
+                  "recorder for a new one",
+                  black_box_.path().c_str())
+                .message());
 }
 
 // Looks for stalls and for late requests, and lets the governor choose.

@@ -85,6 +85,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
     int64_t scope_open_ns = INT64_MAX;  // how long the newest open scope has been
   };
   void Watch() noexcept;
+  void LogRemovedBox() noexcept;
   OpenWork LookAtOpenWork(const Triggers::Watched& watched) noexcept;
 
   const OwnedOptions options_;

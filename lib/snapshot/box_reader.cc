@@ -14,6 +14,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/text.h"
 #include "snapshot/site_log.h"
 #include "trace/bus_guard.h"
 #include "trace/internal_sites.h"
@@ -203,7 +204,7 @@ bool BoxReader::ReadHeader() noexcept {
     facts_.is_clock_slow = header_->is_clock_slow != 0;
     facts_.library = TextOf(header_->library);
     facts_.boot_id = TextOf(header_->boot_id);
-    facts_.process_name = TextOf(header_->process_name);
+    facts_.process_name = base::SanitizeText(TextOf(header_->process_name));
     facts_.incident_directory = TextOf(header_->incident_directory);
   } catch (const std::bad_alloc&) {
     return false;

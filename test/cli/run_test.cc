@@ -81,6 +81,21 @@ TEST_CASE("a server", "[.server]") {
   const pitot::Request request = pitot::Request::Begin("/generate");
   const std::string what = std::getenv("PITOT_TEST_SERVER");
   if (what == "kill") raise(SIGKILL);
+  if (what == "stop") {  // until the incident of that is there
+    const pid_t server = getpid();
+    if (fork() == 0) {
+      kill(server, SIGSTOP);
+      fakes::WaitUntil([] {
+        const std::vector<std::string> names = fakes::NamesIn("incidents");
+        return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+          return name[0] != '.' && name.find("-wedged") != std::string::npos;
+        });
+      });
+      kill(server, SIGKILL);
+      _exit(0);
+    }
+    for (;;) pause();
+  }
   if (what == "exit") _exit(3);
   if (what == "return") return;
   if (what == "grow") {
@@ -136,6 +151,20 @@ TEST_CASE("run writes an incident of a server that was killed, and says by what"
   REQUIRE(Incidents(folder).size() == 1);
   CHECK(folder.Run("requests incidents").out.find("/generate") != std::string::npos);
   CHECK_FALSE(HasLeftFolder(folder));
+}
+
+TEST_CASE("run says when a process ended that had been stopped before", "[cli]") {
+  const Folder folder;
+  const Result result = folder.Run(ServerThat("stop"));
+  INFO(result.err);
+  const std::string before = ") ended by SIGKILL at ", key = "post_mortem.last_look";
+  REQUIRE(result.err.find(before) != std::string::npos);
+  const std::string info = folder.Run("info incidents --json").out;
+  REQUIRE(info.find(key) != std::string::npos);
+  constexpr size_t kTimeSize = sizeof "2026-11-29 16:40:02.118" - 1;
+  const std::string look = info.substr(info.find("20", info.find(key)), kTimeSize);
+  INFO(look);
+  CHECK(result.err.substr(result.err.find(before) + before.size(), kTimeSize) > look);
 }
 
 TEST_CASE("run tells an exit without a farewell by its code, and a good end leaves nothing", "[cli]") {

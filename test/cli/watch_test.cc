@@ -21,6 +21,7 @@
 #include "fakes/temp_directory.h"
 #include "fakes/wait_until.h"
 #include "pitot/pitot.h"
+#include "trace/box.h"
 
 namespace {
 
@@ -305,6 +306,52 @@ TEST_CASE("watch --once names a black box that it may not read", "[cli]") {
   CHECK(result.err == "pitot: " + box + ": Permission denied\n");
 }
 
+// Makes it another user's, whose incident directory keeps one incident of one byte.
+void GiveAway(const std::string& path, const std::string& shared) {
+  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  pitot::trace::BoxHeader header{};
+  REQUIRE(pread(file, static_cast<void*>(&header), sizeof header, 0) == sizeof header);
+  header.most_incidents = header.most_incident_bytes = 1;
+  REQUIRE(pwrite(file, static_cast<const void*>(&header), sizeof header, 0) == sizeof header);
+  constexpr uid_t kNobody = 65534;
+  REQUIRE(fchown(file, kNobody, kNobody) == 0);
+  close(file);
+  REQUIRE(rename(path.c_str(), shared.c_str()) == 0);
+}
+
+TEST_CASE("a place for incidents named by another user's black box is left alone", "[cli][platform]") {
+  if (geteuid() != 0) {
+    NOT_RUN("only root can make a file of another user");
+    return;
+  }
+  const Folder folder;
+  const std::string victim = folder / "victim";
+  for (int i = 0; i < 4; ++i) {
+    if (i != 0) folder.Run("recover --post-mortem boxes");
+    const Living dies(
+        folder / "boxes", [] {}, victim);
+  }
+  const std::vector<std::string> before = fakes::NamesIn(victim);
+  REQUIRE(IncidentsOf(victim, "previous_life").size() == 3);
+  REQUIRE(mkdir((folder / "shared").c_str(), 0700) == 0);
+  REQUIRE(chmod((folder / "shared").c_str(), 01777) == 0);
+  GiveAway(folder / "boxes/" + fakes::NamesIn(folder / "boxes").at(0), folder / "shared/hostile.box");
+  const std::string owner = "pitot: shared/hostile.box: it belongs to user 65534: name a place for its incident (-o)\n";
+
+  const std::string doubt = "pitot: shared is not safe for black boxes: every user may write to it\n";
+
+  CHECK(folder.Run("watch --dir shared --once --interval 50").err == doubt + owner);
+  const std::string recovered = folder.Run("recover --post-mortem shared").err;
+  CHECK(recovered == doubt + owner);
+  CHECK(folder.Run("run --dir shared -- true").err == doubt);
+  CHECK(fakes::NamesIn(victim) == before);
+  CHECK(fakes::NamesIn(folder / "shared").size() == 1);
+
+  CHECK(folder.Run("recover --post-mortem shared -o named").exit_code == 0);
+  CHECK(IncidentsOf(folder / "named", "previous_life").size() == 1);
+  CHECK(fakes::NamesIn(victim) == before);
+}
+
 TEST_CASE("watch leaves what is not a black box, and says so once", "[cli]") {
   const Folder folder;
   folder.Write("garbage.box", std::string(8192, 'x'));
@@ -312,6 +359,17 @@ TEST_CASE("watch leaves what is not a black box, and says so once", "[cli]") {
   CHECK(result.exit_code == 3);
   CHECK(result.err == "pitot: ./garbage.box: not a black box of Pitot\n");
   CHECK(fakes::ReadFile(folder / "garbage.box").size() == 8192);
+}
+
+TEST_CASE("names of files in messages cannot forge lines or drive a terminal", "[cli]") {
+  const Folder folder;
+  REQUIRE(mkdir((folder / "boxes").c_str(), 0700) == 0);
+  folder.Write("boxes/x\x1b[2J: no\npitot: all is well.box", std::string(8192, 'x'));
+  const std::string message =
+      "pitot: boxes/x\xef\xbf\xbd[2J: no\xef\xbf\xbdpitot: all is well.box: not a black box of Pitot\n";
+  CHECK(folder.Run("watch --dir boxes --once --interval 50").err == message);
+  CHECK(folder.Run("recover --post-mortem boxes").err.find(message) == 0);
+  CHECK(folder.Run("health boxes").err.find(message) == 0);
 }
 
 }  // namespace

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "fakes/log.h"
+#include "fakes/not_run.h"
 #include "fakes/own_mounts.h"
 #include "fakes/temp_directory.h"
 #include "fakes/wait_until.h"
@@ -748,6 +749,18 @@ TEST_CASE("a folder to which others may write is not used for a black box", "[bl
   CHECK(boxes.log.Has(pitot::LogLevel::kWarning, "every user may write to it"));
 }
 
+TEST_CASE("a black box that somebody removes under its process is logged once", "[black_box]") {
+  Boxes boxes;
+  Recorder recorder = Recorder::Start(boxes.Options());
+  const std::string path = boxes.path + "/" + fakes::NamesIn(boxes.path).at(0), message = path + " was removed";
+  REQUIRE(unlink(path.c_str()) == 0);
+  CHECK(fakes::WaitUntil([&] { return boxes.log.Has(pitot::LogLevel::kWarning, message); }));
+  recorder.Stop();  // looks again
+  const std::vector<fakes::LogLine> lines = boxes.log.lines();
+  CHECK(std::count_if(lines.begin(), lines.end(),
+                      [&](const fakes::LogLine& line) { return line.text.find(message) != std::string::npos; }) == 1);
+}
+
 // Room for the header and the names, and none for the sites.
 TEST_CASE("a black box without room for all of its parts is given up whole", "[black_box]") {
   Boxes boxes;
@@ -960,6 +973,24 @@ TEST_CASE("the next recorder of the same incidents makes an incident of a dead o
   Recorder again = Recorder::Start(boxes.Options());
   again.Stop();
   CHECK(fakes::NamesIn(incidents).size() == 1);
+}
+
+TEST_CASE("the next recorder makes no incident of another user's black box", "[black_box][platform]") {
+  if (geteuid() != 0) {
+    NOT_RUN("only root can make a file of another user");
+    return;
+  }
+  Boxes boxes;
+  boxes.incidents = boxes.directory.path() + "/incidents";
+  Die(&boxes, [&] { AwaitLooks(boxes.path); });
+  const std::string path = BoxesIn(boxes.path).at(0);
+  constexpr uid_t kNobody = 65534;
+  REQUIRE(chown(path.c_str(), kNobody, kNobody) == 0);
+  Recorder recorder = Recorder::Start(boxes.Options());
+  CHECK(recorder.Trigger("an incident that is judged after it has looked for others").ok());
+  CHECK(recorder.Flush(60'000).ok());
+  CHECK(fakes::NamesIn(boxes.incidents).size() == 1);
+  CHECK(BoxesIn(boxes.path) == std::vector<std::string>{path});
 }
 
 TEST_CASE("incidents of dead processes are within the quota of their directory", "[black_box]") {
