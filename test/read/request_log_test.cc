@@ -317,6 +317,13 @@ TEST_CASE("a line of any length is read in bounded memory", "[request_log]") {
   CHECK(Requests(read) == "a request 0+0 unknown\nb request 1000+0 unknown\n");
 }
 
+TEST_CASE("a line may have 16 MiB, and not a byte more", "[request_log]") {
+  const std::string longest(pitot::read::LogLines::kMostBytes, 'x'), rest = "\n" + Received("11-26 12:00:01", "b");
+
+  CHECK(Parse(Received("11-26 12:00:00", "a") + longest + rest).Count("lines_too_long") == 0);
+  CHECK(Parse(Received("11-26 12:00:00", "a") + longest + "x" + rest).Count("lines_too_long") == 1);
+}
+
 TEST_CASE("a log of vLLM without requests says what to switch on", "[request_log]") {
   const Read read = Parse("INFO 11-26 12:00:00 [__init__.py:239] Automatically detected platform cuda.\n");
 
