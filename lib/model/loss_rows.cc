@@ -2,7 +2,10 @@
 #include "model/loss_rows.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <map>
+#include <unordered_map>
 
 namespace pitot::model {
 namespace {
@@ -74,12 +77,6 @@ template <class Take> void ForEachRow(std::string_view text, const Take& take) {
   }
 }
 
-// The first row that `is_it` accepts, or kNone.
-template <class Row, class IsIt> uint32_t Find(const std::vector<Row>& rows, const IsIt& is_it) {
-  const auto found = std::find_if(rows.begin(), rows.end(), is_it);
-  return found == rows.end() ? kNone : static_cast<uint32_t>(found - rows.begin());
-}
-
 }  // namespace
 
 std::string LossesText(const Trace& trace, const std::vector<int64_t>& thread_ids) {
@@ -114,6 +111,8 @@ std::string GpuLossesText(const Trace& trace) {
 }
 
 void AddLosses(std::string_view text, int64_t later_ns, Trace* trace) {
+  std::unordered_map<int64_t, uint32_t> threads;
+  for (uint32_t row = 0; row < trace->threads.size(); ++row) threads.try_emplace(trace->threads[row].tid, row);
   ForEachRow(text, [&](RowReader row) {
     LossRow loss;
     if (!row.NextTimes(later_ns, &loss.begin_ns, &loss.end_ns)) return false;
@@ -121,9 +120,8 @@ void AddLosses(std::string_view text, int64_t later_ns, Trace* trace) {
     loss.bytes = row.Next<uint64_t>();
     const uint64_t id = row.NextOrAny();
     if (!row.is_good()) return false;
-    if (id != kAny)
-      loss.thread =
-          Find(trace->threads, [&](const ThreadRow& thread) { return thread.tid == static_cast<int64_t>(id); });
+    const auto thread = id == kAny ? threads.end() : threads.find(static_cast<int64_t>(id));
+    if (thread != threads.end()) loss.thread = thread->second;
     for (int value = 1; value <= static_cast<int>(LossReason::kTooDeepToBegin); ++value) {
       loss.reason = static_cast<LossReason>(value);
       if (row.reason() != LossReasonName(loss.reason)) continue;
@@ -135,20 +133,24 @@ void AddLosses(std::string_view text, int64_t later_ns, Trace* trace) {
 }
 
 void AddGpuLosses(std::string_view text, int64_t later_ns, Trace* trace) {
+  std::map<uint64_t, uint32_t> devices;                 // by number
+  std::map<std::array<uint64_t, 3>, uint32_t> streams;  // by device, number and context
+  for (uint32_t row = 0; row < trace->devices.size(); ++row) devices.try_emplace(trace->devices[row].ordinal, row);
+  for (uint32_t row = 0; row < trace->streams.size(); ++row) {
+    const StreamRow& stream = trace->streams[row];
+    streams.try_emplace({stream.device, stream.stream, stream.context}, row);
+  }
   ForEachRow(text, [&](RowReader row) {
     GpuLossRow loss;
     if (!row.NextTimes(later_ns, &loss.begin_ns, &loss.end_ns)) return false;
     loss.records = row.Next<uint64_t>();
     const uint64_t ordinal = row.NextOrAny(), context = row.NextOrAny(), number = row.NextOrAny();
     if (!row.is_good()) return false;
-    if (ordinal != kAny)
-      loss.device = Find(trace->devices, [&](const DeviceRow& device) { return device.ordinal == ordinal; });
-    const auto is_it = [&](const StreamRow& stream) { return stream.device == loss.device && stream.stream == number; };
-    if (number != kAny) {
-      loss.stream =
-          Find(trace->streams, [&](const StreamRow& stream) { return is_it(stream) && stream.context == context; });
-      if (loss.stream == kNone) loss.stream = Find(trace->streams, is_it);  // the file has no numbers of contexts
-    }
+    if (const auto device = devices.find(ordinal); device != devices.end()) loss.device = device->second;
+    auto stream = streams.find({loss.device, number, context});
+    if (stream == streams.end()) stream = streams.lower_bound({loss.device, number, 0});  // a file without contexts
+    if (stream != streams.end() && stream->first[0] == loss.device && stream->first[1] == number)
+      loss.stream = stream->second;
     loss.reason = trace->strings.Add(row.reason());
     trace->gpu_losses.push_back(loss);
     return true;

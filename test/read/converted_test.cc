@@ -9,12 +9,12 @@
 
 #include "fakes/string_sink.h"
 #include "model/lacking.h"
+#include "pitot/analyze/analyze.h"
 #include "pitot/serialize/kineto.h"
 #include "pitot/serialize/otlp.h"
 #include "pitot/serialize/perfetto.h"
 #include "pitot/serialize/xspace.h"
 #include "read/parse.h"
-#include "read/tables.h"
 #include "report/incident_trace.h"
 #include "serialize/sample_trace.h"
 
@@ -168,20 +168,29 @@ TEST_CASE("a loss of a thread or stream that a converted file lacks is of the pr
   }
 }
 
-TEST_CASE("an analysis after a conversion knows that GPU records were lost", "[converted]") {
-  Trace trace = incident::MakeGpuTrace();
-  trace.gpu_losses = {
-      {kNone, trace.strings.Add("dropped by CUPTI"), trace.window_begin_ns, trace.window_end_ns, 17, kNone}};
-  const auto lost = [](const Trace& of) {
-    std::vector<std::string> lines = read_test::Answers(of);
-    std::erase_if(lines,
-                  [](const std::string& line) { return line.find("a39.lost_gpu_records") == std::string::npos; });
-    return lines;
+TEST_CASE("a finding about GPUs has the same confidence after a conversion, if records were lost", "[converted]") {
+  const auto confidences = [](const Trace& trace) {
+    pitot::analyze::AnalysisReport report;
+    REQUIRE(Analyze(trace, pitot::analyze::MakeCatalogue(), {}, &report).ok());
+    std::string text;
+    for (const auto& analyzer : report.analyzers) {
+      for (const auto& finding : analyzer.findings) {
+        if (finding.code == "a02.kernels" || finding.code == "a39.lost_gpu_records")
+          text += finding.code + " " + std::to_string(finding.confidence) + " ";
+      }
+    }
+    return text;
   };
-  REQUIRE(lost(trace).size() == 1);
+  const Trace trace = pitot::test::SampleTrace();
+  const std::string expected = confidences(trace);
+  REQUIRE(expected.find("a02.kernels") != std::string::npos);
+  REQUIRE(expected.find("a39.lost_gpu_records") != std::string::npos);
 
-  for (const auto& write : {Perfetto, XSpace}) CHECK(lost(Parse(write(trace)).trace) == lost(trace));
-  CHECK(lost(Parse(Kineto(trace)).trace).size() == 1);  // of another window
+  for (const auto& write : {Perfetto, Kineto, XSpace}) {
+    const Read read = Parse(write(trace));
+    CAPTURE(read.report.format);
+    CHECK(confidences(read.trace) == expected);
+  }
 }
 
 TEST_CASE("losses of a converted file that make no sense are left out", "[converted]") {
