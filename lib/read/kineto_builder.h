@@ -47,7 +47,7 @@ class KinetoBuilder {
   void AddDepths(std::vector<model::DepthRow> rows, bool is_of_operators, int64_t later_ns);
   // The window, if the file says it. Otherwise it is from the first begin to the last end of a row.
   void SetWindow(model::Interval window);
-  // What was lost: Pitot's files say it. Likewise.
+  // Losses: Pitot's files list them. Likewise.
   void AddLosses(std::string_view text, bool is_of_gpus, int64_t later_ns);
   // Another document follows. It has processes, devices and ids of its own.
   void BeginDocument();

@@ -35,7 +35,7 @@ Status ReadOtlp(const Input& input, model::Trace* trace, TraceReport* report) {
   OtlpBuilder builder(trace, report);
   const bool is_json = IsJson(input);
   std::string loss = is_json ? ReadOtlpJson(source.get(), &builder) : ReadOtlpWire(source.get(), &builder);
-  // A collector that writes JSON may have put the groups in another order.
+  // In JSON, a collector may have put the groups in another order.
   if (loss.empty() && !is_json && builder.expects_more()) loss = "it ends between two groups of spans";
   const StatusCode code = source->status().code();
   if (code != StatusCode::kOk && code != StatusCode::kDataLoss) return source->status();

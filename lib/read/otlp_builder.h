@@ -31,7 +31,7 @@ class OtlpBuilder final : public OtlpTarget {
   void TakeBad() override { ++report_.events, ++report_.events_bad; }
 
   void Finish();
-  // Whether the last resource said that more spans follow, as Pitot's writer does.
+  // Whether the last resource announced more spans, as Pitot's writer does.
   bool expects_more() const { return expects_more_; }
 
  private:
