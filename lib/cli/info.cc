@@ -192,10 +192,10 @@ std::string Text(const std::string& path, const Trace& trace, const LoadReport& 
   lines.AddWrapped(
       0, "format     ",
       (parts.is_joined() ? base::Plural(parts.size(), "file") + ", joined by their clocks" : FormatName(report)) +
-          (!report.file.complete            ? ", damaged: only whole parts are shown"
-           : !recovered.empty()             ? ", recovered " + recovered
-           : model::AreLossesUnknown(trace) ? ", not damaged"
-                                            : ", complete"));
+          (!report.file.complete               ? ", damaged: only whole parts are shown"
+           : !recovered.empty()                ? ", recovered " + recovered
+           : model::IsLacking(trace, "losses") ? ", not damaged"
+                                               : ", complete"));
   if (parts.is_joined()) lines.AddWrapped(0, "files      ", parts.FormatsText());
   if (!report.IsDump() && !parts.is_joined()) lines.Add(0, "written by " + report.file.tool);
   if (const std::string_view lacks = trace.AttributeOf(model::kNotRecorded); !lacks.empty())
@@ -380,7 +380,7 @@ std::string Json(const std::string& path, const Trace& trace, const LoadReport& 
   info["format"] = report.file.format;
   info["version"] = report.IsDump() ? ordered_json(FormatName(report)) : ordered_json();
   info["complete"] = report.file.complete && RecoveredFrom(trace).empty();
-  if (info["complete"] == true && model::AreLossesUnknown(trace)) info["complete"] = nullptr;
+  if (info["complete"] == true && model::IsLacking(trace, "losses")) info["complete"] = nullptr;
   if (!report.IsDump()) {
     info["json"] = ReaderJson(report.file);
   } else {

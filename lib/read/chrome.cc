@@ -81,9 +81,11 @@ class ChromeReader final : public ChromeTarget {
                  &report_);
     if (ends_ != 0) AddProblem(base::Plural(ends_, "end") + " had no begin", &report_);
     builder_.ReportTimes(&report_);
-    if (has_overflow_)
+    if (has_overflow_) {
+      builder_.NoteOverwritten();
       AddProblem("viztracer's buffer was full, and the oldest events are missing: record with a larger tracer_entries",
                  &report_);
+    }
   }
 
  private:

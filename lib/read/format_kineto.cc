@@ -55,6 +55,7 @@ Status ReadKinetoFormat(const Input& input, model::Trace* trace, TraceReport* re
   Status status =
       input.IsFile() ? ReadKineto(input.path, trace, &kineto) : ParseKineto(input.data, input.size, trace, &kineto);
   TakeKinetoReport(kineto, report);
+  if (kineto.says_losses) std::erase(report->lacks, "losses");
   return status;
 }
 

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "model/depth_rows.h"
 #include "model/fill_columns.h"
+#include "model/loss_rows.h"
 #include "read/byte_source.h"
 #include "read/decimal.h"
 #include "read/event_splitter.h"
@@ -133,6 +134,8 @@ class KinetoParser {
     if (!value) return;
     if (key == model::kDepthsKey || key == model::kOperatorDepthsKey)
       return builder_.AddDepths(model::DepthsOf(*value), key == model::kOperatorDepthsKey, later_ns_);
+    if (key == model::kLossesKey || key == model::kGpuLossesKey)
+      return builder_.AddLosses(*value, key == model::kGpuLossesKey, later_ns_);
     if (key == model::kWindowBeginKey || key == model::kWindowEndKey) {
       const std::optional<int64_t> ns = ParseDecimal(*value, 0);
       if (ns) (key == model::kWindowBeginKey ? window_begin_ns_ : window_end_ns_) = TimeOf(*ns);

@@ -9,6 +9,7 @@
 #include "base/columns.h"
 #include "base/gpu_loss_reason.h"
 #include "base/text.h"
+#include "model/loss_rows.h"
 #include "read/decimal.h"
 #include "read/kineto_names.h"
 #include "read/missing_work.h"
@@ -455,6 +456,11 @@ void KinetoBuilder::SetWindow(model::Interval window) {
   trace_.window_end_ns = window.end_ns;
 }
 
+void KinetoBuilder::AddLosses(std::string_view text, bool is_of_gpus, int64_t later_ns) {
+  report_.says_losses = true;
+  losses_.push_back({std::string(text), is_of_gpus, later_ns});
+}
+
 void KinetoBuilder::FindWindow() {
   int64_t begin_ns = INT64_MAX, end_ns = INT64_MIN;
   const auto take = [&](const auto& columns) {
@@ -628,9 +634,11 @@ void KinetoBuilder::AddGpuLosses() {
   const bool records_none = has_depths_ && trace_.gpu.size() == 0 &&
                             std::none_of(trace_.depths.begin(), trace_.depths.end(),
                                          [](const auto& row) { return row.depth >= Depth::kGraphs; });
-  const MissingWork missing = records_none ? MissingWork() : FindMissingWork(&trace_, had_work);
+  const MissingWork missing = records_none || report_.says_losses ? MissingWork() : FindMissingWork(&trace_, had_work);
   report_.launches_without_work = missing.launches;
   for (const model::GpuLossRow& loss : missing.losses) trace_.gpu_losses.push_back(loss);
+  for (const Losses& told : losses_)
+    (told.are_of_gpus ? model::AddGpuLosses : model::AddLosses)(told.text, told.later_ns, &trace_);
   std::stable_sort(trace_.gpu_losses.begin(), trace_.gpu_losses.end(),
                    [](const model::GpuLossRow& a, const model::GpuLossRow& b) { return a.begin_ns < b.begin_ns; });
 }

@@ -47,6 +47,8 @@ class KinetoBuilder {
   void AddDepths(std::vector<model::DepthRow> rows, bool is_of_operators, int64_t later_ns);
   // The window, if the file says it. Otherwise it is from the first begin to the last end of a row.
   void SetWindow(model::Interval window);
+  // Losses: Pitot's files list them. Likewise.
+  void AddLosses(std::string_view text, bool is_of_gpus, int64_t later_ns);
   // Another document follows. It has processes, devices and ids of its own.
   void BeginDocument();
   // The rank of the document's process.
@@ -178,6 +180,12 @@ class KinetoBuilder {
   std::vector<Arrow> arrows_;                                  // only if calls or work have no correlation
   bool has_uncorrelated_ = false;
   bool has_depths_ = false;  // the file says when GPUs were recorded
+  struct Losses {
+    std::string text;
+    bool are_of_gpus;
+    int64_t later_ns;
+  };
+  std::vector<Losses> losses_;
   struct Sync {
     int64_t correlation;
     uint32_t stream, device;  // rows; kNone: not one stream, or not all of a device

@@ -33,7 +33,10 @@ bool IsJson(const Input& input) {
 Status ReadOtlp(const Input& input, model::Trace* trace, TraceReport* report) {
   const std::unique_ptr<ByteSource> source = input.Open(&report->is_gzip);
   OtlpBuilder builder(trace, report);
-  std::string loss = IsJson(input) ? ReadOtlpJson(source.get(), &builder) : ReadOtlpWire(source.get(), &builder);
+  const bool is_json = IsJson(input);
+  std::string loss = is_json ? ReadOtlpJson(source.get(), &builder) : ReadOtlpWire(source.get(), &builder);
+  // In JSON, a collector may have put the groups in another order.
+  if (loss.empty() && !is_json && builder.expects_more()) loss = "it ends between two groups of spans";
   const StatusCode code = source->status().code();
   if (code != StatusCode::kOk && code != StatusCode::kDataLoss) return source->status();
   report->complete = loss.empty() && source->status().ok() && report->events_bad == 0;

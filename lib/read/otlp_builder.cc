@@ -72,6 +72,7 @@ void OtlpBuilder::TakeResource(const OtlpAttributes& attributes) {
   if (const OtlpAttribute* const begin = FindAttribute(attributes, "pitot.window_begin_ns");
       begin != nullptr && begin->integer > 0)
     own_begin_ns_ = std::min(own_begin_ns_, static_cast<uint64_t>(begin->integer));
+  expects_more_ = FindAttribute(attributes, "pitot.more_follows") != nullptr;
   std::string key = std::string(name) + '\0' + std::string(host) + '\0' + std::to_string(process.pid);
   const auto [found, is_new] = known_processes_.try_emplace(std::move(key), static_cast<uint32_t>(processes_.size()));
   process_ = found->second;

@@ -31,6 +31,8 @@ class OtlpBuilder final : public OtlpTarget {
   void TakeBad() override { ++report_.events, ++report_.events_bad; }
 
   void Finish();
+  // Whether the last resource announced more spans, as Pitot's writer does.
+  bool expects_more() const { return expects_more_; }
 
  private:
   enum class Kind : uint8_t { kRequest, kPart, kStage, kQueued, kBatch };
@@ -91,7 +93,8 @@ class OtlpBuilder final : public OtlpTarget {
   TraceReport& report_;
   bool is_own_ = false;  // the library of the next spans is Pitot's
   bool has_own_ = false, has_others_ = false;
-  bool has_queues_ = false;             // others said times in queues
+  bool has_queues_ = false;  // others said times in queues
+  bool expects_more_ = false;
   uint64_t own_begin_ns_ = UINT64_MAX;  // of Pitot's windows, in Unix time
   std::string lacks_;                   // what a file that Pitot converted lacked
   std::map<std::string, uint32_t> known_processes_;

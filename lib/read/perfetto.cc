@@ -271,6 +271,7 @@ class AnyPerfettoTarget final : public PerfettoTarget {
   void NameProcess(int64_t pid, std::string_view name) override { target_->NameProcess(pid, name); }
   void NameThread(int64_t pid, int64_t tid, std::string_view name) override { target_->NameThread(pid, tid, name); }
   void Skip() override { target_->Skip(); }
+  bool LacksEnd() const override { return target_->LacksEnd(); }
   Status Finish(const PerfettoClocks& clocks, TraceReport* report) {
     if (target_ == &own_) return own_.Finish(clocks, report);
     foreign_.Finish(clocks, report);

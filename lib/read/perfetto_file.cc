@@ -32,7 +32,7 @@ Status ReadPerfettoFile(const Input& input, PerfettoTarget* target, PerfettoCloc
   const auto add = [&](const std::string& what) { loss += (loss.empty() ? "" : "; ") + what; };
   if (code == StatusCode::kDataLoss) add(source->status().message());
   if (stream.is_damaged()) add("it is damaged at byte " + base::Count(stream.at()) + "; what follows was not read");
-  if (stream.is_cut()) add("it is cut off");
+  if (stream.is_cut() || (!stream.is_damaged() && code == StatusCode::kOk && target->LacksEnd())) add("it is cut off");
   if (stream.skipped() != 0) add(base::Plural(stream.skipped(), "packet") + " of more than 64 MiB were left out");
   if (report->events_bad != 0) add(base::Plural(report->events_bad, "packet") + " or event could not be read");
   if (packets.without_state() != 0)

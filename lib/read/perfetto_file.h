@@ -106,6 +106,8 @@ class PerfettoTarget {
   virtual void NameProcess(int64_t, std::string_view) {}
   virtual void NameThread(int64_t, int64_t, std::string_view) {}
   virtual void Skip() = 0;  // a packet that says nothing about time
+  // After the last packet: whether its writer would have put another one behind it.
+  virtual bool LacksEnd() const { return false; }
 };
 
 // What the clocks of the file say at its last snapshot.

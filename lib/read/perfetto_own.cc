@@ -20,6 +20,8 @@ using model::kOpen;
 
 namespace {
 
+constexpr int64_t kFirstWithEnd = 2;  // the layout
+
 std::string_view Without(std::string_view text, std::string_view prefix) {
   return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
 }
@@ -106,6 +108,10 @@ void OwnPerfettoTarget::TakeAttribute(std::string_view key, std::string_view tex
     trace_.window_begin_ns = std::clamp<int64_t>(number, 0, model::kMaxTimeNs);
   } else if (key == "window_end_ns") {
     trace_.window_end_ns = std::clamp<int64_t>(number, 0, model::kMaxTimeNs);
+  } else if (key == kMark) {
+    has_end_mark_ = number >= kFirstWithEnd;
+  } else if (key == "pitot_end") {
+    has_ended_ = true;
   } else if (key.starts_with("device ")) {
     device_facts_.emplace_back(key, number);
   }

@@ -30,6 +30,7 @@ class OwnPerfettoTarget final : public PerfettoTarget {
   bool TakeEvent(const PerfettoEvent& event) override;
   void TakeAttribute(std::string_view key, std::string_view text, int64_t number) override;
   void Skip() override {}
+  bool LacksEnd() const override { return has_end_mark_ && !has_ended_; }
   Status Finish(const PerfettoClocks& clocks, TraceReport* report);
 
  private:
@@ -90,6 +91,8 @@ class OwnPerfettoTarget final : public PerfettoTarget {
   std::unordered_map<uint64_t, uint32_t> batches_;                // by id
   std::map<std::tuple<std::string, int64_t, int64_t, int64_t>, size_t> gpu_losses_;
   std::vector<std::pair<std::string, int64_t>> device_facts_;
+  bool has_end_mark_ = false;  // the file would end with a mark
+  bool has_ended_ = false;
 };
 
 }  // namespace pitot::read

@@ -227,6 +227,11 @@ void TraceBuilder::Finish(bool is_damaged) {
     trace_.losses.push_back({kNone, model::LossReason::kDamaged, trace_.window_begin_ns, trace_.window_end_ns, 0, 0});
 }
 
+void TraceBuilder::NoteOverwritten() {
+  const int64_t begin_ns = trace_.window_begin_ns;
+  trace_.losses.push_back({kNone, model::LossReason::kOverwritten, begin_ns, begin_ns, 0, 0});
+}
+
 void TraceBuilder::ReportTimes(TraceReport* report) const {
   report->counts.emplace_back("times_out_of_range", times_out_of_range_);
   report->counts.emplace_back("durations_negative", durations_negative_);

@@ -89,6 +89,8 @@ class TraceBuilder {
   // Unix time is this much later than the times given. Without it the trace has no date.
   void SetUnixOffset(int64_t offset_ns) { unix_offset_ns_ = offset_ns, has_unix_offset_ = true; }
   void Finish(bool is_damaged);
+  // After Finish: the tool's buffer was full. The window begins with the oldest ones left.
+  void NoteOverwritten();
 
   // Adds to the report's problems and counts what was wrong with times.
   void ReportTimes(TraceReport* report) const;

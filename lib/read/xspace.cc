@@ -62,6 +62,7 @@ class AnyTarget final : public XSpaceTarget {
   }
   void Take(size_t plane, int64_t line, const ChromeEvent& event) override { target_->Take(plane, line, event); }
   void Skip() override { target_->Skip(); }
+  bool EndsWithHostName() const override { return target_->EndsWithHostName(); }
   Status Finish(TraceReport* report) {
     if (is_own_) return own_.Finish(report);
     xla_.Finish(report);

@@ -20,7 +20,7 @@ namespace {
 
 // Field numbers of xplane.proto.
 namespace xplane {
-enum : uint32_t { kPlane = 1, kError = 2, kWarning = 3 };
+enum : uint32_t { kPlane = 1, kError = 2, kWarning = 3, kHostName = 4 };
 enum : uint32_t { kPlaneName = 2, kLine = 3, kEventName = 4, kStatName = 5, kPlaneStat = 6 };
 enum : uint32_t { kLineId = 1, kLineName = 2, kLineBegin = 3, kEvent = 4, kDisplayName = 11 };
 enum : uint32_t { kEventNameId = 1, kOffset = 2, kDuration = 3, kStat = 4 };
@@ -29,6 +29,7 @@ enum : uint32_t { kKey = 1, kValue = 2 };                                    // 
 enum : uint32_t { kName = 2, kMetadataDisplayName = 4, kMetadataStat = 5 };  // of its value
 }  // namespace xplane
 
+constexpr char kCutOff[] = "it is cut off";
 constexpr size_t kMostNameBytesOfXSpace = 64 << 10, kMostStats = 64;
 constexpr uint64_t kMostKeptBytes = 64 << 20;  // of texts of stats, in a plane
 
@@ -255,7 +256,7 @@ template <class Take> Status ReadSpace(const Input& input, TraceReport* report, 
   } else if (stream.is_damaged()) {
     loss = "it is damaged at byte " + base::Count(stream.at()) + "; what follows was not read";
   } else if (stream.is_cut()) {
-    loss = "it is cut off";
+    loss = kCutOff;
   } else if (stream.skipped() != 0) {
     loss = base::Plural(stream.skipped(), "part") + " of more than 64 MiB were left out";
   }
@@ -298,6 +299,7 @@ bool IsXSpace(std::string_view bytes) {
 Status ReadXSpaceFile(const Input& input, std::vector<XSpacePlaneHead>* planes, XSpaceTarget* target,
                       TraceReport* report) {
   std::string notes;
+  bool has_host_name = false;
   const auto read_head = [&](const WireField& field, WireStream* stream) {
     if (field.type != WireType::kBytes) return;
     if (field.number == xplane::kPlane) {
@@ -309,6 +311,7 @@ Status ReadXSpaceFile(const Input& input, std::vector<XSpacePlaneHead>* planes, 
       notes += (notes.empty() ? "its profiler notes: " : "; ") +
                base::Cut(base::SanitizeText(stream->Take().substr(0, 1000)), 200);
     }
+    has_host_name |= field.number == xplane::kHostName;
   };
   Status status = ReadSpace(input, report, read_head);
   if (!status.ok() && status.code() != StatusCode::kDataLoss) return status;
@@ -322,6 +325,7 @@ Status ReadXSpaceFile(const Input& input, std::vector<XSpacePlaneHead>* planes, 
     stream->Leave();
   });
   if (!of_lines.ok()) status = of_lines;
+  if (status.ok() && !has_host_name && target->EndsWithHostName()) status = Status(StatusCode::kDataLoss, kCutOff);
   report->problems = notes;
   if (status.ok() && report->events_bad != 0)
     status = Status(StatusCode::kDataLoss, (base::Plural(report->events_bad, "event") + " of " +

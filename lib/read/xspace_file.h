@@ -71,6 +71,8 @@ class XSpaceTarget {
   virtual void Take(size_t plane, int64_t line, const ChromeEvent& event) = 0;
   // An event without a time: a sum of many.
   virtual void Skip() = 0;
+  // Whether its writer puts the host's name behind all planes.
+  virtual bool EndsWithHostName() const { return false; }
 };
 
 // Whether bytes begin like an XSpace: a plane of a known name.

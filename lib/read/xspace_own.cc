@@ -6,6 +6,7 @@
 
 #include "model/depth_rows.h"
 #include "model/lacking.h"
+#include "model/loss_rows.h"
 #include "pitot/outcome.h"
 #include "read/decimal.h"
 
@@ -17,6 +18,8 @@ using model::kOpen;
 namespace {
 
 constexpr std::string_view kHostPlane = "/host:CPU", kGpuPlane = "/device:GPU:", kOffsetStat = "pitot_clock_offset_ns";
+
+constexpr int64_t kFirstWithEnd = 2;  // the layout
 
 int64_t WholeOf(std::string_view text) { return ParseDecimal(text, 0).value_or(0); }
 uint64_t IdOf(std::string_view text) {
@@ -39,12 +42,16 @@ void OwnXSpaceTarget::TakeHeads(const std::vector<XSpacePlaneHead>& planes) {
     if (head.name != kHostPlane) continue;
     if (const std::string_view lacks = head.StatOf("pitot_not_recorded"); !lacks.empty())
       trace_.attributes.push_back({rows_.Intern(model::kNotRecorded), rows_.Intern(lacks)});
+    has_end_mark_ = WholeOf(head.StatOf("pitot_layout")) >= kFirstWithEnd;
     unix_offset_ns_ = WholeOf(head.StatOf(kOffsetStat));
     trace_.window_begin_ns = std::clamp<int64_t>(WholeOf(head.StatOf("pitot_window_begin_ns")), 0, model::kMaxTimeNs);
     trace_.window_end_ns = std::clamp<int64_t>(WholeOf(head.StatOf("pitot_window_end_ns")), 0, model::kMaxTimeNs);
     has_depths_ = head.HasStat(model::kDepthsKey);
     trace_.depths = model::DepthsOf(head.StatOf(model::kDepthsKey));
     trace_.operator_depths = model::DepthsOf(head.StatOf(model::kOperatorDepthsKey));
+    has_losses_ = head.HasStat(model::kLossesKey) && head.HasStat(model::kGpuLossesKey);
+    losses_ = head.StatOf(model::kLossesKey);
+    gpu_losses_ = head.StatOf(model::kGpuLossesKey);
     for (const auto& [id, name] : head.lines) {
       Line& line = lines_[plane][id];
       line.is_requests = id < 0 && (name == "requests" || name == "queues");
@@ -203,11 +210,13 @@ Status OwnXSpaceTarget::Finish(TraceReport* report) {
   trace_.clock.monotonic_ns = end_ns;
   if (is_dated)
     trace_.clock.realtime_ns = end_ns + std::clamp<int64_t>(unix_offset_ns_, -end_ns, model::kMaxTimeNs - end_ns);
+  model::AddLosses(losses_, 0, &trace_);
+  model::AddGpuLosses(gpu_losses_, 0, &trace_);
   const Status status = rows_.Finish(!report->complete);
   report->tool = "Pitot";
   report->how.clear();
-  report->lacks = {"instants, counters and stages", "triggers", "tokens", "arguments", "losses",
-                   "spans of CUDA events"};
+  report->lacks = {"instants, counters and stages", "triggers", "tokens", "arguments", "spans of CUDA events"};
+  if (!has_losses_) report->lacks.push_back("losses");
   if (!is_dated) report->lacks.push_back("the date");
   if (!has_depths_) report->lacks.push_back("depths of recording");
   report->counts = {{"times_out_of_range", rows_.times_out_of_range()}};

@@ -5,6 +5,7 @@
 #define PITOT_LIB_READ_XSPACE_OWN_H_
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -27,6 +28,7 @@ class OwnXSpaceTarget final : public XSpaceTarget {
   void TakeHeads(const std::vector<XSpacePlaneHead>& planes) override;
   void Take(size_t plane, int64_t line, const ChromeEvent& event) override;
   void Skip() override {}
+  bool EndsWithHostName() const override { return has_end_mark_; }
   Status Finish(TraceReport* report);
 
  private:
@@ -63,7 +65,9 @@ class OwnXSpaceTarget final : public XSpaceTarget {
   Rows requests_, batches_;
   XlaLaunches launches_;
   int64_t unix_offset_ns_ = 0;
-  bool has_depths_ = false;  // of recording: older files lack them
+  bool has_end_mark_ = false;
+  bool has_depths_ = false, has_losses_ = false;  // older files lack them
+  std::string losses_, gpu_losses_;
 };
 
 }  // namespace pitot::read

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "model/depth_rows.h"
+#include "model/loss_rows.h"
 #include "model/moment.h"
 #include "model/python_function.h"
 #include "model/request_text.h"
@@ -108,11 +109,14 @@ class KinetoTrace {
     out_.Pair(model::kWindowEndKey, trace_.window_end_ns);
     out_.Pair(model::kDepthsKey, model::DepthsText(trace_.depths));
     out_.Pair(model::kOperatorDepthsKey, model::DepthsText(trace_.operator_depths));
+    out_.Pair(model::kLossesKey, model::LossesText(trace_, tids_));
+    out_.Pair(model::kGpuLossesKey, model::GpuLossesText(trace_));
     for (const model::Attribute& attribute : trace_.attributes) {
       const std::string_view key = trace_.strings[attribute.key];
       constexpr std::string_view kOurs[] = {"schemaVersion",           "deviceProperties",     "displayTimeUnit",
                                             "baseTimeNanoseconds",     "traceEvents",          model::kDepthsKey,
-                                            model::kOperatorDepthsKey, model::kWindowBeginKey, model::kWindowEndKey};
+                                            model::kOperatorDepthsKey, model::kWindowBeginKey, model::kWindowEndKey,
+                                            model::kLossesKey,         model::kGpuLossesKey};
       if (std::find(std::begin(kOurs), std::end(kOurs), key) == std::end(kOurs))
         out_.Pair(key, trace_.strings[attribute.value]);
     }

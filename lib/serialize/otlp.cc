@@ -46,7 +46,7 @@ class OtlpWriter {
     WriteResource();
     for (uint32_t request = 0; request < trace_.requests.size() && out_.ok(); ++request) WriteRequest(request);
     for (uint32_t batch = 0; batch < trace_.batches.size() && out_.ok(); ++batch) WriteBatch(batch);
-    out_.Flush();
+    out_.Finish();
     return out_.ok();
   }
 
@@ -60,6 +60,8 @@ class OtlpWriter {
     // The gaps of the format before this one stay unknown.
     if (const std::string_view lacks = trace_.AttributeOf(model::kNotRecorded); !lacks.empty())
       out_.ResourceText("pitot.not_recorded", lacks);
+    if (const std::string lost = serialize::LossesInWords(trace_); !lost.empty())
+      out_.ResourceText("pitot.losses", lost);
     out_.Library("pitot", PITOT_VERSION_STRING);
   }
 

@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "base/columns.h"
 #include "pitot/version.h"
 #include "serialize/otlp_profile_fields.h"
 #include "serialize/otlp_span.h"
@@ -35,10 +34,8 @@ void OtlpProfileWriter::WriteResource() {
   library_.String(otlp::scope::kVersion, PITOT_VERSION_STRING);
   for (const model::Attribute& attribute : trace_.attributes)
     profile_attributes_.RawVarint(Attribute(trace_.strings[attribute.key], trace_.strings[attribute.value]));
-  if (!trace_.losses.empty() || !trace_.gpu_losses.empty())
-    profile_attributes_.RawVarint(Attribute("pitot.losses", base::Count(trace_.losses.size()) + " of events, " +
-                                                                base::Count(trace_.gpu_losses.size()) +
-                                                                " of GPU records"));
+  if (const std::string lost = LossesInWords(trace_); !lost.empty())
+    profile_attributes_.RawVarint(Attribute("pitot.losses", lost));
 }
 
 void OtlpProfileWriter::ResourceText(std::string_view key, std::string_view text) {

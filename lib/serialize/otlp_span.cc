@@ -10,6 +10,7 @@ void OtlpSpans::Library(std::string_view name, std::string_view version) {
 
 void OtlpSpans::Begin(const OtlpId& id, uint64_t parent, std::string_view name, uint32_t kind, int64_t begin_ns,
                       int64_t end_ns) {
+  if (spans_.size() >= kFlushBytes) Flush(false);
   span_ = spans_.Open(otlp::scope_spans::kSpan);
   Id(otlp::span::kTraceId, id.high, id.low, &spans_);
   Id(otlp::span::kSpanId, id.span, &spans_);
@@ -40,16 +41,16 @@ void OtlpSpans::BeginEvent(std::string_view name, int64_t at_ns) {
   spans_.String(otlp::event::kName, name);
 }
 
-void OtlpSpans::End() {
-  spans_.Close(span_);
-  if (spans_.size() >= kFlushBytes) Flush();
-}
+void OtlpSpans::End() { spans_.Close(span_); }
 
-void OtlpSpans::Flush() {
+void OtlpSpans::Flush(bool is_last) {
   if (spans_.size() == 0) return;
   WireBuffer group;
   const size_t opened = group.Open(otlp::kResourceSpans);
-  group.Bytes(otlp::resource_spans::kResource, resource_.data(), resource_.size());
+  const size_t resource = group.Open(otlp::resource_spans::kResource);
+  group.RawBytes(resource_.data(), resource_.size());
+  if (!is_last) AttributeInt(otlp::resource::kAttribute, "pitot.more_follows", 1, &group);  // otherwise it was cut off
+  group.Close(resource);
   const size_t of_scope = group.Open(otlp::resource_spans::kScopeSpans);
   group.Bytes(otlp::scope_spans::kScope, library_.data(), library_.size());
   group.RawBytes(spans_.data(), spans_.size());

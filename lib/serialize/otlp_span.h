@@ -102,8 +102,8 @@ class OtlpSpans {
   }
   void EndEvent() { spans_.Close(event_); }
   void End();
-  // Writes the spans in memory.
-  void Flush();
+  // Writes the last spans.
+  void Finish() { Flush(true); }
 
  private:
   static constexpr size_t kFlushBytes = 256 << 10;
@@ -114,6 +114,8 @@ class OtlpSpans {
   template <class Write> static void Pair(uint32_t field, std::string_view key, const Write& write, WireBuffer* out);
   static void Id(uint32_t field, uint64_t high, uint64_t low, WireBuffer* out);
   static void Id(uint32_t field, uint64_t id, WireBuffer* out);
+  // Writes the spans in memory as a group.
+  void Flush(bool is_last);
 
   const int64_t base_ns_;
   ByteSink& sink_;

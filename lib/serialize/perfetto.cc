@@ -162,6 +162,7 @@ class PerfettoWriter {
     WriteMarks();
     for (uint32_t thread = 0; thread < trace_.threads.size() && out_.ok(); ++thread) WriteThread(thread);
     gpu_.Write(kFirstThreadSequence + static_cast<uint32_t>(trace_.threads.size()));
+    WriteEnd();
     out_.Flush();
     return out_.ok();
   }
@@ -231,7 +232,7 @@ class PerfettoWriter {
       buffer.String(field::kString, trace_.strings[attribute.value]);
       buffer.Close(entry);
     }
-    number("pitot_layout", 1);  // by which pitot::ReadTrace knows its own
+    number("pitot_layout", 2);  // by which pitot::ReadTrace knows its own; from 2 on "pitot_end" is the last packet
     WriteDevices(number);
     number("window_begin_ns", static_cast<uint64_t>(trace_.window_begin_ns));
     number("window_end_ns", static_cast<uint64_t>(trace_.window_end_ns));
@@ -253,6 +254,20 @@ class PerfettoWriter {
       number("gpu_losses", trace_.gpu_losses.size());
       number("lost_gpu_records", records);
     }
+    buffer.Close(message);
+    out_.EndPacket();
+  }
+
+  // Without it the file was cut off, maybe between two packets.
+  void WriteEnd() {
+    namespace field = perfetto::trace_attributes;
+    WireBuffer& buffer = out_.buffer();
+    out_.BeginPacket();
+    const size_t message = buffer.Open(perfetto::packet::kTraceAttributes);
+    const size_t entry = buffer.Open(field::kAttribute);
+    buffer.String(field::kKey, "pitot_end");
+    buffer.Varint(field::kLong, 1);
+    buffer.Close(entry);
     buffer.Close(message);
     out_.EndPacket();
   }

@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "base/columns.h"
 #include "serialize/pprof_fields.h"
 #include "serialize/texts.h"
 
@@ -46,9 +45,8 @@ void PprofWriter::WriteHead() {
         std::string(trace_.strings[attribute.key]) + ": " + std::string(trace_.strings[attribute.value]);
     buffer_.Varint(profile::kComment, Text(text));
   }
-  if (!trace_.losses.empty() || !trace_.gpu_losses.empty())
-    buffer_.Varint(profile::kComment, Text("losses: " + base::Count(trace_.losses.size()) + " of events, " +
-                                           base::Count(trace_.gpu_losses.size()) + " of GPU records"));
+  if (const std::string lost = LossesInWords(trace_); !lost.empty())
+    buffer_.Varint(profile::kComment, Text("losses: " + lost));
 }
 
 void PprofWriter::WriteFrame(Frame frame, const FrameText& text) {

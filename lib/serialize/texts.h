@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/columns.h"
 #include "base/mix.h"
 #include "pitot/model/trace.h"
 
@@ -27,6 +28,12 @@ inline std::string_view OrElse(std::string_view text, std::string_view other) { 
 inline std::string ThreadName(const model::Trace& trace, uint32_t row) {
   const model::ThreadRow& thread = trace.threads[row];
   return thread.name != 0 ? std::string(trace.strings[thread.name]) : "thread " + std::to_string(thread.number);
+}
+
+// "2 of events, 1 of GPU records", or "": for people.
+inline std::string LossesInWords(const model::Trace& trace) {
+  if (trace.losses.empty() && trace.gpu_losses.empty()) return {};
+  return base::Count(trace.losses.size()) + " of events, " + base::Count(trace.gpu_losses.size()) + " of GPU records";
 }
 
 }  // namespace pitot::serialize

@@ -13,6 +13,7 @@
 #include "model/enclosing.h"
 #include "model/kernel_name.h"
 #include "model/lacking.h"
+#include "model/loss_rows.h"
 #include "model/occupancy.h"
 #include "model/request_text.h"
 #include "pitot/model/trace.h"
@@ -84,10 +85,13 @@ class XSpaceWriter {
   bool WriteHost() {
     XSpacePlane plane(0, "/host:CPU", base_ns_);
     plane.PlaneStat("pitot_clock_offset_ns", static_cast<uint64_t>(base_ns_));
+    plane.PlaneStat("pitot_layout", uint64_t{2});  // from 2 on the host's name is the end of the file
     plane.PlaneStat("pitot_window_begin_ns", static_cast<uint64_t>(trace_.window_begin_ns));
     plane.PlaneStat("pitot_window_end_ns", static_cast<uint64_t>(trace_.window_end_ns));
     plane.PlaneStat(model::kDepthsKey, model::DepthsText(trace_.depths));
     plane.PlaneStat(model::kOperatorDepthsKey, model::DepthsText(trace_.operator_depths));
+    plane.PlaneStat(model::kLossesKey, model::LossesText(trace_, thread_ids_));
+    plane.PlaneStat(model::kGpuLossesKey, model::GpuLossesText(trace_));
     // The gaps of the format before this one stay unknown.
     if (const std::string_view lacks = trace_.AttributeOf(model::kNotRecorded); !lacks.empty())
       plane.PlaneStat("pitot_not_recorded", lacks);

@@ -453,13 +453,32 @@ TEST_CASE("launches count as without work only where GPUs were recorded", "[kine
     const uint32_t thread = maker.Thread("main");
     maker.Call(thread, "cudaLaunchKernel", 100, 10, {kNone, kNone});
     maker.Call(thread, "cudaLaunchKernel", 300, 10, {kNone, kNone});
+    // A file of an older version, which does not list losses.
+    std::string text = Write(maker.Finish());
+    for (const char* const key : {"pitot_losses", "pitot_gpu_losses"}) text.at(text.find(key)) = 'P';
     KinetoReport report;
-    const Trace read = Reread(maker.Finish(), &report);
+    Trace read;
+    REQUIRE(ParseKineto(text.data(), text.size(), &read, &report).ok());
     return report.launches_without_work;
   };
 
   CHECK(launches(pitot::Depth::kScopes) == 0);
   CHECK(launches(pitot::Depth::kKernels) == 2);
+}
+
+TEST_CASE("no loss is made of launches in a file that lists its losses", "[kineto]") {
+  TraceMaker maker;
+  maker.trace.window_end_ns = 10'000;
+  maker.trace.depths = {{0, 10'000, pitot::Depth::kKernels}};
+  const uint32_t thread = maker.Thread("main");
+  maker.Call(thread, "cudaLaunchKernel", 100, 10, {kNone, kNone});
+  maker.Call(thread, "cudaLaunchKernel", 300, 10, {kNone, kNone});
+  KinetoReport report;
+
+  const Trace read = Reread(maker.Finish(), &report);
+
+  CHECK(report.launches_without_work == 0);
+  CHECK(read.gpu_losses.empty());
 }
 
 }  // namespace pitot::test

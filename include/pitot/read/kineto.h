@@ -40,7 +40,8 @@ struct KinetoReport {
   uint64_t gpu_unlinked = 0;         // rows of `gpu` whose call is not in the file
   uint64_t names_unused = 0;         // of threads without events
   bool is_gzip = false;
-  bool complete = false;  // the file ends where its JSON does
+  bool complete = false;     // the file ends where its JSON does
+  bool says_losses = false;  // Pitot's files say what was lost
   // GPU work that was set aside: without a time, or with a duration that other records exclude.
   uint64_t gpu_no_time = 0, gpu_impossible = 0;
   uint64_t host_no_time = 0;           // what threads did at time 0, long before all else: left out
