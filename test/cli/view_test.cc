@@ -199,7 +199,7 @@ TEST_CASE("a running sum is viewed as its rate", "[cli]") {
             {"rank 0: host: minor faults /s", "1000000000:20 3000000000:? 4000000000:2 5000000000:? "},
             {"GPU 0 (H100): PCIe sent bytes/s", "1000000000:8192 1500000000:? "},
             {"host: resident memory bytes", "1000000000:10 2000000000:30 "},
-            {"GPU 0 (H100): XID errors ", "1000000000:0 2000000000:1 "}});
+            {"GPU 0 (H100): XID errors ", "1000000000:0 2000000000:1 4500000000:? "}});
 }
 
 TEST_CASE("counters of a GPU have gaps where they were not read", "[cli]") {
@@ -214,7 +214,7 @@ TEST_CASE("counters of a GPU have gaps where they were not read", "[cli]") {
             {"SM active %", "1000000000:10 2000000000:20 3000000000:? 5000000000:20 6000000000:60 8000000000:? "},
             {"sampled ", "0:0 1000000000:1 3000000000:0 5000000000:1 8000000000:0 "},
             {"LibTorch allocated bytes", "1000000000:10 "},
-            {"GPU 0 (H100): power W", "1000000000:100 2000000000:200 4500000000:? 5000000000:500 "}});
+            {"GPU 0 (H100): power W", "1000000000:100 2000000000:200 4500000000:? 5000000000:500 7500000000:? "}});
 }
 
 }  // namespace

@@ -88,12 +88,12 @@ Samples Within(const Samples& samples, const model::Intervals& times) {
 }
 
 // No value holds for longer.
-Samples HeldFor(const Samples& samples, int64_t holds_ns) {
+Samples HeldFor(const Samples& samples, int64_t holds_ns, int64_t end_ns) {
   Samples held;
   for (size_t i = 0; i < samples.size(); ++i) {
     held.push_back(samples[i]);
-    if (i + 1 < samples.size() && samples[i + 1].first - samples[i].first > holds_ns)
-      held.emplace_back(samples[i].first + holds_ns, kUnknown);
+    const int64_t next_ns = i + 1 < samples.size() ? samples[i + 1].first : end_ns;
+    if (next_ns - samples[i].first > holds_ns) held.emplace_back(samples[i].first + holds_ns, kUnknown);
   }
   return held;
 }
@@ -131,7 +131,7 @@ std::vector<ViewedCounter> CounterValues(const Trace& trace) {
     } else if (IsRunningSum(what)) {
       MakeRate(&counter);
     } else if (IsGpuCounter(what)) {
-      counter.samples = HeldFor(counter.samples, model::kHoldsNs);
+      counter.samples = HeldFor(counter.samples, model::kHoldsNs, trace.window_end_ns);
     }
   }
   return counters;
