@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/command_line.h"
 #include "cli/files.h"
+#include "cli/watching.h"
 #include "session/health.h"
 #include "session/post_mortem.h"
 
@@ -35,9 +36,9 @@ ordered_json JsonOf(const snapshot::BoxFacts& facts, const pitot::Health& health
                     {"requests_waiting", health.requests_waiting},
                     {"quiet_ms", health.quiet_ms},
                     {"text", health.text}};
+  if (health.route[0] != '\0') json["route"] = health.route;
   if (health.request == 0) return json;
   json["request"] = absl::StrFormat("%016x", health.request);
-  json["route"] = health.route;
   json["stage"] = health.stage;
   json["open_ms"] = health.open_ms;
   return json;
@@ -82,10 +83,7 @@ void AddHealth(CommandLine& line) {
   const Command command =
       line.Command("health", "Says whether the requests of living processes make progress, by their black boxes");
   command.Add("boxes", &options->boxes, "The folder of their black boxes, or one black box").Required();
-  command
-      .Add("--stalled-after", &options->stalled_after_s, "Seconds without progress of a request, until it is stalled")
-      .ShowDefault()
-      .Number(0.001, 1e6);
+  command.Add("--stalled-after", &options->stalled_after_s, kStalledAfterHelp).ShowDefault().Number(0.001, 1e6);
   command.Add("--fail-when", &options->fail_when, "What else is a failure; unknown: also of what nothing is known")
       .ShowDefault()
       .OneOf({"slow", "stalled", "unknown"});

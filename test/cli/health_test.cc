@@ -66,6 +66,26 @@ TEST_CASE("health of a process whose threads work for its request is good", "[cl
   CHECK(result.out.find("is progressing: 1 open request\n") != std::string::npos);
 }
 
+TEST_CASE("health of a process whose requests all time out is bad, and watch agrees", "[cli]") {
+  const Folder folder;
+  const Living failing(folder / "boxes", [] {
+    for (;;) {
+      pitot::Request request = pitot::Request::Begin("/generate");
+      usleep(5'000);
+      request.Finish(pitot::Outcome::kTimedOut);
+    }
+  });
+  Result result{};
+  CHECK(fakes::WaitUntil([&] {
+    result = folder.Run("health boxes --stalled-after 1");
+    return result.exit_code == 1;
+  }));
+  CHECK(result.out.find(" is stalled: no request of /generate ended well for ") != std::string::npos);
+  const Result watched = folder.Run("watch --dir boxes --once --stalled-after 1 --no-stacks -o incidents");
+  CHECK(watched.exit_code == 1);
+  CHECK(watched.out.find(" is stalled: no request of /generate ended well for ") != std::string::npos);
+}
+
 TEST_CASE("health of a stopped process is bad, also of an idle one", "[cli]") {
   const Folder folder;
   const Living idle(folder / "boxes", [] {});

@@ -52,12 +52,17 @@ struct Server {
   void Ended(uint32_t route, uint64_t ago_ns, uint64_t longest_ns = 0) {
     signs.routes.push_back({route, kNow - ago_ns, longest_ns});
   }
-  bool follows_routes = false;
-  pitot::Health Judge() const {
-    HealthLimits limits;
-    limits.follows_routes = follows_routes;
-    return JudgeHealth(signs, limits, Names());
+  // As many failed. Ages, ns.
+  pitot::trace::RouteProgress& Failed(uint32_t route, uint32_t count, uint64_t since_ns, uint64_t ago_ns) {
+    pitot::trace::RouteProgress progress;
+    progress.name = route;
+    progress.failing_ticks = kNow - since_ns;
+    progress.failed_ticks = kNow - ago_ns;
+    progress.failed = count;
+    signs.routes.push_back(progress);
+    return signs.routes.back();
   }
+  pitot::Health Judge() const { return JudgeHealth(signs, HealthLimits(), Names()); }
   HealthState State() const { return Judge().state; }
 };
 
@@ -98,17 +103,53 @@ TEST_CASE("a request of a route whose requests are short stalls sooner", "[healt
     server.Ended(1, 100 * kSecond, longest_ns);
     server.Ended(0, 0, 0);
     OpenSign& request = server.Open(1, 60 * kSecond, limit_ns - kMs);
-    server.follows_routes = true;
     CHECK(server.State() == HealthState::kProgressing);
     request.sign_ticks = kNow - limit_ns;
     CHECK(server.State() == HealthState::kStalled);
-    server.follows_routes = false;
-    CHECK(server.State() == (limit_ns < 10 * kSecond ? HealthState::kProgressing : HealthState::kStalled));
-    server.follows_routes = true;
     // Another one's end, half of the limit after it.
     server.signs.routes[0].ok_ticks = request.sign_ticks + limit_ns / 2 + 1;
     CHECK(server.State() == HealthState::kSlow);
   }
+}
+
+TEST_CASE("a route whose requests all fail stalls its process, though each is replaced within the limit", "[health]") {
+  Server server;
+  for (uint64_t i = 0; i < 8; ++i) server.Open(1, i * kSecond / 2, i * kSecond / 2);
+  CHECK(server.State() == HealthState::kProgressing);
+  server.Failed(1, 40, 27 * kSecond, kSecond);
+  const pitot::Health health = server.Judge();
+  CHECK(health.state == HealthState::kStalled);
+  CHECK(health.request == 0);
+  CHECK(health.quiet_ms == 27'000);
+  CHECK(health.requests_open == 8);
+  CHECK(std::string(health.route) == "/1");
+  CHECK(std::string(health.text) ==
+        "stalled: no request of /1 ended well for 27.00 s; 40 timed out, failed or were given up");
+  // Also between two requests.
+  server.signs.requests.clear();
+  CHECK(server.State() == HealthState::kStalled);
+}
+
+TEST_CASE("failed requests prove nothing while their route goes on, or if nobody asks any more", "[health]") {
+  Server recent;
+  recent.Failed(1, 40, 9 * kSecond, kSecond);
+  CHECK(recent.State() == HealthState::kIdle);
+  Server old;
+  old.Failed(1, 40, 27 * kSecond, 11 * kSecond);
+  CHECK(old.State() == HealthState::kIdle);
+  Server well;
+  well.Failed(1, 40, 27 * kSecond, kSecond).ok_ticks = kNow - 2 * kSecond;
+  CHECK(well.State() == HealthState::kIdle);
+  Server streams;  // one that is open works
+  streams.Failed(1, 40, 27 * kSecond, kSecond);
+  streams.Open(1, 8 * kSecond, kSecond);
+  CHECK(streams.State() == HealthState::kProgressing);
+  streams.signs.requests[0].sign_ticks = kNow - 4 * kSecond;  // it was accepted only
+  CHECK(streams.State() == HealthState::kStalled);
+  Server another;  // does not hide it
+  another.Failed(1, 40, 27 * kSecond, kSecond);
+  another.Ended(2, kMs);
+  CHECK(another.State() == HealthState::kStalled);
 }
 
 TEST_CASE("a process of which no open request is known is not taken for idle", "[health]") {
@@ -293,6 +334,57 @@ TEST_CASE("requests that end well are progress of their route", "[health]") {
   CHECK(ended() != 0);
 }
 
+uint32_t FailedRequests() {
+  uint32_t failed = 0;
+  for (const auto& route : pitot::snapshot::OwnSigns(false).routes) failed += route.failed;
+  return failed;
+}
+
+TEST_CASE("a route fails after three requests that timed out or failed, until one ends well", "[health]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  const auto end = [](pitot::Outcome outcome) { Request::Begin("/r").Finish(outcome); };
+  const uint64_t before = pitot::snapshot::OwnSigns(false).now_ticks;
+  end(pitot::Outcome::kTimedOut);
+  end(pitot::Outcome::kFailed);
+  CHECK(FailedRequests() == 0);
+  end(pitot::Outcome::kTimedOut);
+  CHECK(FailedRequests() == 3);
+  for (const auto& route : pitot::snapshot::OwnSigns(false).routes) {
+    if (route.failed == 0) continue;
+    CHECK(route.failing_ticks > before);
+    CHECK(route.failed_ticks > route.failing_ticks);
+  }
+  end(pitot::Outcome::kOk);
+  CHECK(FailedRequests() == 0);
+}
+
+TEST_CASE("requests that were given up or refused at once are no failures of their route", "[health]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  for (int i = 0; i < 9; ++i) {
+    for (const pitot::Outcome outcome : {pitot::Outcome::kCancelled, pitot::Outcome::kShed})
+      Request::Begin("/r").Finish(outcome);
+    static_cast<void>(Request::Begin("/r"));
+  }
+  CHECK(FailedRequests() == 0);
+}
+
+TEST_CASE("requests that were given up after a long wait are failures of their route", "[health]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  for (const bool is_long : {false, true}) {
+    Request requests[] = {Request::Begin("/r"), Request::Begin("/r"), Request::Begin("/r")};
+    const uint64_t begin_ns = pitot::base::MonotonicNs();
+    while (pitot::base::MonotonicNs() < begin_ns + 1100 * kMs) std::this_thread::yield();
+    for (Request& request : requests) {
+      if (!is_long) request.Emit(1);
+      request.Finish(pitot::Outcome::kCancelled);
+    }
+    CHECK(FailedRequests() == (is_long ? 3 : 0));
+  }
+}
+
 TEST_CASE("how long requests of a route take is known after 32 of them, and in the end forgotten", "[health]") {
   session_test::Host host;
   REQUIRE(host.Start());
@@ -316,6 +408,18 @@ TEST_CASE("how long requests of a route take is known after 32 of them, and in t
   CHECK(before_ns >= 4 * kMs);  // ticks are measured roughly at first
   for (int i = 0; i < 3000; ++i) Request::Begin("/r").Finish(pitot::Outcome::kOk);
   CHECK(longest_ns() < before_ns);
+}
+
+TEST_CASE("requests that all fail stall the process for the recorder, too", "[health]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  pitot::Health health;
+  CHECK(fakes::WaitUntil([&] {
+    Request::Begin("/failing").Finish(pitot::Outcome::kTimedOut);
+    health = host.recorder.Health(20);
+    return health.state == HealthState::kStalled;
+  }));
+  CHECK(std::string_view(health.text).find("no request of /failing ended well") != std::string_view::npos);
 }
 
 TEST_CASE("a stalled request is stalled for the recorder, too", "[health]") {
