@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pitot/health.h"
 
+#include <errno.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/command_line.h"
 #include "cli/files.h"
@@ -50,12 +54,23 @@ int AskHealth(const HealthOptions& options) {
   limits.stalled_after_ns = static_cast<uint64_t>(options.stalled_after_s * 1e9);
   const HealthState bad = options.fail_when == "slow" ? HealthState::kSlow : HealthState::kStalled;
   HealthState worst = HealthState::kUnknown;
-  bool is_any_alive = false, is_any_unknown = false;
+  bool is_any_alive = false, is_any_unknown = false, is_any_unreadable = false;
   ordered_json all = ordered_json::array();
-  for (const std::string& path : session::BoxesIn(options.boxes)) {
+  int error = 0;
+  const std::vector<std::string> paths = session::BoxesIn(options.boxes, &error);
+  if (error != 0) {
+    Complain(options.boxes + ": " + base::SystemText(error));
+    return kUnreadable;
+  }
+  for (const std::string& path : paths) {
     FoundBox box(path);
     const FoundBox::Life life = box.Peek();
-    if (life == FoundBox::Life::kBroken) Complain(path + ": " + box.why());
+    if (life == FoundBox::Life::kBroken && box.error() == ENOENT) continue;  // it was just removed
+    if (life == FoundBox::Life::kBroken) {
+      Complain(path + ": " + box.why());
+      is_any_unreadable |= box.error() != 0;
+      is_any_unknown = true;
+    }
     if (life == FoundBox::Life::kDead)
       Complain(path + ": its process is dead; see `pitot recover --post-mortem " + options.boxes + "`");
     if (life != FoundBox::Life::kAlive) continue;
@@ -70,8 +85,9 @@ int AskHealth(const HealthOptions& options) {
       Print(absl::StrFormat("%s (process %d) is %s\n", facts.process_name, facts.pid, health.text));
   }
   if (options.json) Print(all.dump(2) + "\n");
-  if (!is_any_alive) Complain("no black box of a living process in " + options.boxes);
+  if (!is_any_alive && !is_any_unreadable) Complain("no black box of a living process in " + options.boxes);
   if (worst >= bad) return kNothingFound;
+  if (is_any_unreadable) return kUnreadable;
   // A recorder that is not there says nothing about its server.
   return options.fail_when == "unknown" && (!is_any_alive || is_any_unknown) ? kUnreadable : kDone;
 }
@@ -90,8 +106,11 @@ void AddHealth(CommandLine& line) {
   command.AddFlag("--json", &options->json, "For programs");
   command.Footer(
       "Exit codes, for a probe: 0 idle, progressing or slow, and if nothing is known: a server without a black box is "
-      "not at fault for that; 1 stalled (with --fail-when slow: or slow); 3 with --fail-when unknown: no process there "
-      "is alive, or nothing is known of the requests of one; see `pitot --help` for others.");
+      "not at fault for that; 1 stalled (with --fail-when slow: or slow); 3 the folder or a black box cannot be read, "
+      "for "
+      "example because it belongs to another user, or with --fail-when unknown: no process there is alive, or nothing "
+      "is "
+      "known of the requests of one; see `pitot --help` for others.");
   command.Run([options] { return AskHealth(*options); });
 }
 

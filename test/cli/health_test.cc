@@ -2,6 +2,7 @@
 //
 // pitot health, on black boxes of living processes.
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,6 +99,30 @@ TEST_CASE("health of a stopped process is bad, also of an idle one", "[cli]") {
   CHECK(result.out.find("is stalled: the process gives no sign of life for ") != std::string::npos);
   kill(idle.pid(), SIGCONT);
   CHECK(fakes::WaitUntil([&] { return folder.Run("health boxes").exit_code == 0; }));
+}
+
+TEST_CASE("health and recover name a folder or black box that they may not read", "[cli]") {
+  const Folder folder;
+  for (const char* const command : {"health ", "recover --post-mortem "}) {
+    const Result missing = folder.Run(std::string(command) + "boxes");
+    CHECK(missing.exit_code == 3);
+    CHECK(missing.err == "pitot: boxes: No such file or directory\n");
+  }
+  const Living other(folder / "boxes", [] {});
+  const std::string box = "boxes/" + fakes::NamesIn(folder / "boxes").at(0);
+  // As another user's, also to root.
+  const std::string own = getuid() == 0 ? "--version >/dev/null; setpriv --bounding-set "
+                                          "-dac_override,-dac_read_search " PITOT_PROGRAM " "
+                                        : "";
+  for (const std::string& unreadable : {box, std::string("boxes")}) {
+    REQUIRE(chmod((folder / unreadable).c_str(), 0) == 0);
+    for (const char* const command : {"health boxes", "recover --post-mortem boxes"}) {
+      const Result result = folder.Run(own + command);
+      CHECK(result.exit_code == 3);
+      CHECK(result.err == "pitot: " + unreadable + ": Permission denied\n");
+    }
+  }
+  REQUIRE(chmod((folder / "boxes").c_str(), 0700) == 0);
 }
 
 TEST_CASE("health without a living process says so, and leaves the dead one's black box alone", "[cli]") {
