@@ -17,7 +17,9 @@
 #include "cli/files.h"
 #include "cli/watching.h"
 #include "session/health.h"
+#include "session/kernel_view.h"
 #include "session/post_mortem.h"
+#include "session/wedge.h"
 
 namespace pitot::cli {
 namespace {
@@ -75,7 +77,9 @@ int AskHealth(const HealthOptions& options) {
       Complain(path + ": its process is dead; see `pitot recover --post-mortem " + options.boxes + "`");
     if (life != FoundBox::Life::kAlive) continue;
     const snapshot::BoxFacts& facts = box.reader().facts();
-    const pitot::Health health = session::HealthIn(&box.reader(), limits).health;
+    const int64_t pid = box.Owner();  // 0: it is not seen from here
+    const session::Stop stop = pid != 0 ? session::StopOf(pid).stop : session::Stop::kNone;
+    const pitot::Health health = session::HealthWith(stop, session::HealthIn(&box.reader(), limits).health);
     worst = std::max(worst, health.state);
     is_any_alive = true;
     is_any_unknown |= health.state == HealthState::kUnknown;
