@@ -79,7 +79,7 @@ int AskHealth(const HealthOptions& options) {
     const snapshot::BoxFacts& facts = box.reader().facts();
     const int64_t pid = box.Owner();  // 0: it is not seen from here
     const session::Stop stop = pid != 0 ? session::StopOf(pid).stop : session::Stop::kNone;
-    const pitot::Health health = session::HealthWith(stop, session::HealthIn(&box.reader(), limits).health);
+    const pitot::Health health = session::HealthWith(stop, session::HealthIn(&box.reader(), limits, pid).health);
     worst = std::max(worst, health.state);
     is_any_alive = true;
     is_any_unknown |= health.state == HealthState::kUnknown;

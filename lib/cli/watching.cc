@@ -60,7 +60,7 @@ class Watching::Watched {
     const session::StopView view = pid_ != 0 ? session::StopOf(pid_) : session::StopView();
     look.stop = view.stop;
     look.switches = view.switches;
-    const session::BoxHealth health = session::HealthIn(&reader, limits_);
+    const session::BoxHealth health = session::HealthIn(&reader, limits_, pid_);
     look.health = health.health;
     look.life = health.life_ticks;
     look.silent_ns = health.silent_ns;

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/health.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "base/columns.h"
+#include "session/kernel_view.h"
 #include "trace/clock.h"
 
 namespace pitot::session {
@@ -16,6 +20,8 @@ namespace {
 
 using snapshot::OpenSign;
 using snapshot::Signs;
+
+constexpr double kLeastShortNs = 1.5e9;  // the least limit by what is usual
 
 uint64_t Since(uint64_t ticks, const Signs& signs) { return signs.now_ticks > ticks ? signs.now_ticks - ticks : 0; }
 
@@ -46,6 +52,9 @@ void Worsen(HealthState state, const OpenSign& request, Found* found) {
 // The requests of a route.
 struct RouteView {
   uint64_t limit_ticks = 0;   // without a sign, a request stands still
+  uint64_t short_ticks = 0;   // the limit by what is usual
+  uint32_t quiet = 0;         // requests without a sign for so long
+  bool is_running = false;    // one of these uses a CPU
   uint64_t newest_ticks = 0;  // the newest sign that counts for others
   uint64_t grown_ticks = 0;   // the same with the longest limit
 };
@@ -55,11 +64,22 @@ class Routes {
   Routes(const Signs& signs, const HealthLimits& limits) : most_ticks_(TicksOf(limits.stalled_after_ns, limits)) {
     for (const trace::RouteProgress& route : signs.routes) {
       if (route.ok_ticks == 0) continue;
-      routes_[route.name] = {route.longest_ns == 0 ? most_ticks_ : LimitOf(route.longest_ns, limits), route.ok_ticks,
-                             route.ok_ticks};
+      RouteView& view = routes_[route.name];
+      view.limit_ticks = most_ticks_;
+      view.short_ticks = route.longest_ns == 0 ? most_ticks_ : LimitOf(route.longest_ns, limits);
+      view.newest_ticks = view.grown_ticks = route.ok_ticks;
     }
     for (const OpenSign& request : signs.requests) {
-      RouteView& route = routes_.try_emplace(request.route, RouteView{most_ticks_}).first->second;
+      RouteView& route = routes_.try_emplace(request.route, RouteView{most_ticks_, most_ticks_}).first->second;
+      if (Since(request.sign_ticks, signs) < route.short_ticks) continue;
+      ++route.quiet;
+      route.is_running |= request.is_running;
+    }
+    for (auto& [name, route] : routes_) {
+      if (route.quiet >= kFewQuiet && !route.is_running) route.limit_ticks = route.short_ticks;
+    }
+    for (const OpenSign& request : signs.requests) {
+      RouteView& route = routes_.at(request.route);
       if (request.sign_ticks >= request.begin_ticks + route.limit_ticks / 2)
         route.newest_ticks = std::max(route.newest_ticks, request.sign_ticks);
       if (request.sign_ticks >= request.begin_ticks + most_ticks_ / 2)
@@ -75,11 +95,12 @@ class Routes {
   uint64_t most_ticks() const { return most_ticks_; }
 
  private:
+  static constexpr uint32_t kFewQuiet = 2;  // fewer may just be long
   static uint64_t TicksOf(uint64_t ns, const HealthLimits& limits) {
     return static_cast<uint64_t>(Bounded(static_cast<double>(ns) * limits.ticks_per_ns));
   }
   uint64_t LimitOf(uint64_t longest_ns, const HealthLimits& limits) const {
-    constexpr uint64_t kLeastNs = 1'500'000'000, kTimes = 4;
+    constexpr uint64_t kLeastNs = static_cast<uint64_t>(kLeastShortNs), kTimes = 4;
     const uint64_t ns = std::max(kLeastNs, kTimes * std::min(longest_ns, limits.stalled_after_ns));
     return std::min(TicksOf(ns, limits), most_ticks_);
   }
@@ -213,11 +234,26 @@ Health JudgeHealth(const Signs& signs, const HealthLimits& limits, const snapsho
   return health;
 }
 
-BoxHealth HealthIn(snapshot::BoxReader* box, HealthLimits limits) {
+void NoteCpu(int64_t pid, const HealthLimits& limits, Signs* signs) {
+  const double quiet_ticks = kLeastShortNs * limits.ticks_per_ns;
+  const bool is_any_quiet = std::any_of(signs->requests.begin(), signs->requests.end(), [&](const OpenSign& request) {
+    return static_cast<double>(Since(request.sign_ticks, *signs)) >= quiet_ticks;
+  });
+  if (!is_any_quiet || signs->workers.empty()) return;
+  std::vector<int64_t> tids;
+  for (const snapshot::ThreadSign& worker : signs->workers) {
+    if (worker.tid != gettid()) tids.push_back(worker.tid);  // whoever asks runs
+  }
+  snapshot::NoteRunning(RunningOf(pid, tids), signs);
+}
+
+BoxHealth HealthIn(snapshot::BoxReader* box, HealthLimits limits, int64_t pid) {
   const snapshot::BoxFacts& facts = box->facts();
   const trace::ClockReading now = trace::ReadClocks(facts.is_clock_slow);
   limits.ticks_per_ns = TicksPerNsOf(facts, now);
-  const Signs signs = box->ReadSigns(now.ticks);
+  Signs signs = box->ReadSigns(now.ticks);
+  // In another namespace, its threads have other numbers.
+  if (pid != 0 && pid == facts.pid) NoteCpu(pid, limits, &signs);
   const auto silent_ticks = static_cast<double>(Since(signs.life_ticks, signs));
   return {JudgeHealth(signs, limits, box->texts()), signs.life_ticks,
           static_cast<int64_t>(Bounded(silent_ticks / limits.ticks_per_ns))};

@@ -87,6 +87,31 @@ TEST_CASE("health of a process whose requests all time out is bad, and watch agr
   CHECK(watched.out.find(" is stalled: no request of /generate ended well for ") != std::string::npos);
 }
 
+TEST_CASE("health of long requests on a route of short ones: one is good, two are good while a thread computes",
+          "[cli]") {
+  const Folder folder;
+  enum class Kind { kOne, kTwo, kTwoComputing };
+  for (const Kind kind : {Kind::kOne, Kind::kTwo, Kind::kTwoComputing}) {
+    const Living serving(folder / "boxes", [kind] {
+      for (int i = 0; i < 60; ++i) pitot::Request::Begin("/classify").Finish(pitot::Outcome::kOk);
+      static pitot::Request first = pitot::Request::Begin("/classify");
+      static pitot::Request second;
+      if (kind != Kind::kOne) second = pitot::Request::Begin("/classify");
+      while (kind == Kind::kTwoComputing) {}
+    });
+    Result result{};
+    nlohmann::json json;
+    // It is of the request without progress for the longest time.
+    CHECK(fakes::WaitUntil([&] {
+      result = folder.Run("health boxes --stalled-after 1000 --json");
+      json = nlohmann::json::parse(result.out);
+      return json.size() == 1 && json[0]["quiet_ms"] >= 2500;
+    }));
+    CHECK(json[0]["state"] == (kind == Kind::kTwo ? "stalled" : "progressing"));
+    CHECK(result.exit_code == (kind == Kind::kTwo ? 1 : 0));
+  }
+}
+
 TEST_CASE("health of a stopped process is bad, also of an idle one", "[cli]") {
   const Folder folder;
   const Living idle(folder / "boxes", [] {});

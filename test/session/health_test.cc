@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Health: signs in, state out, in fake time; and the signs of real requests.
+#include <unistd.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <string>
@@ -93,7 +95,7 @@ TEST_CASE("a request without progress for the limit stalls its process, if no ot
         "request waits behind it");
 }
 
-TEST_CASE("a request of a route whose requests are short stalls sooner", "[health]") {
+TEST_CASE("two requests of a route whose requests are short stall sooner", "[health]") {
   struct Case {
     uint64_t longest_ns, limit_ns;
   };
@@ -102,14 +104,51 @@ TEST_CASE("a request of a route whose requests are short stalls sooner", "[healt
     Server server;
     server.Ended(1, 100 * kSecond, longest_ns);
     server.Ended(0, 0, 0);
-    OpenSign& request = server.Open(1, 60 * kSecond, limit_ns - kMs);
+    for (int i = 0; i < 2; ++i) server.Open(1, 60 * kSecond, limit_ns - kMs);
     CHECK(server.State() == HealthState::kProgressing);
-    request.sign_ticks = kNow - limit_ns;
+    for (OpenSign& request : server.signs.requests) request.sign_ticks = kNow - limit_ns;
     CHECK(server.State() == HealthState::kStalled);
     // Another one's end, half of the limit after it.
-    server.signs.routes[0].ok_ticks = request.sign_ticks + limit_ns / 2 + 1;
+    server.signs.routes[0].ok_ticks = kNow - limit_ns + limit_ns / 2 + 1;
     CHECK(server.State() == HealthState::kSlow);
   }
+}
+
+TEST_CASE("one long request of a route whose requests are short has the whole limit, and so have those that run",
+          "[health]") {
+  Server server;
+  server.Ended(1, 100 * kSecond, 20 * kMs);
+  server.Open(1, 9 * kSecond, 9 * kSecond);
+  CHECK(server.State() == HealthState::kProgressing);
+  server.Open(1, kSecond, kSecond);  // behind it
+  CHECK(server.State() == HealthState::kProgressing);
+  server.Open(1, 2 * kSecond, 2 * kSecond).is_running = true;
+  CHECK(server.State() == HealthState::kProgressing);
+  server.signs.requests[2].is_running = false;
+  CHECK(server.State() == HealthState::kStalled);
+  server.signs.requests[2].is_running = true;
+  server.signs.requests[0].sign_ticks = kNow - 10 * kSecond;
+  CHECK(server.State() == HealthState::kStalled);
+}
+
+TEST_CASE("a thread that uses a CPU runs for its request, its batch and the parent", "[health]") {
+  Server server;
+  for (int i = 0; i < 5; ++i) server.Open(1, 60 * kSecond, 60 * kSecond);
+  server.signs.requests[1].batch = 77;
+  server.signs.requests[3].parent = server.signs.requests[2].id;
+  pitot::snapshot::Combine({{1, 0, 0, 11}, {0, 77, 0, 12}, {4, 0, 0, 13}, {5, 0, 0, 14}, {0, 0, kNow}}, &server.signs);
+  CHECK(server.signs.workers.size() == 4);
+  const auto running = [&] {
+    std::string text;
+    for (const OpenSign& request : server.signs.requests) text += request.is_running ? "R" : ".";
+    return text;
+  };
+  pitot::snapshot::NoteRunning({}, &server.signs);
+  CHECK(running() == ".....");
+  pitot::snapshot::NoteRunning({12, 99}, &server.signs);
+  CHECK(running() == ".R...");
+  pitot::snapshot::NoteRunning({11, 13}, &server.signs);
+  CHECK(running() == "RRRR.");
 }
 
 TEST_CASE("a route whose requests all fail stalls its process, though each is replaced within the limit", "[health]") {
@@ -291,6 +330,42 @@ TEST_CASE("a stage, a token, a scope and a batch are progress; a wait is not", "
   CHECK(health.requests_open == 1);
   CHECK(std::string(health.route) == "/r");
   CHECK(std::string(health.stage) == "decoded");
+}
+
+TEST_CASE("a thread that computes for a request without an event runs, one that waits does not", "[health]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  std::atomic<bool> is_over{false};
+  std::atomic<int> begun{0};
+  Request computing = Request::Begin("/r"), waiting = Request::Begin("/r");
+  std::thread computes([&, token = computing.token()] {
+    const pitot::Adopt adopt(token);
+    ++begun;
+    while (!is_over) {}
+  });
+  std::thread waits([&, token = waiting.token()] {
+    const pitot::Adopt adopt(token);
+    ++begun;
+    begun.notify_all();
+    is_over.wait(false);
+  });
+  CHECK(fakes::WaitUntil([&] { return begun == 2; }));
+  const auto running = [] {
+    Signs signs = pitot::snapshot::OwnSigns(false);
+    signs.now_ticks = ~uint64_t{0};  // much later
+    pitot::session::NoteCpu(getpid(), HealthLimits(), &signs);
+    return signs;
+  };
+  CHECK(fakes::WaitUntil([&] {  // until the one waits
+    for (const OpenSign& sign : running().requests) {
+      if (sign.is_running != (sign.id == computing.token().request)) return false;
+    }
+    return true;
+  }));
+  is_over = true;
+  is_over.notify_all();
+  computes.join();
+  waits.join();
 }
 
 TEST_CASE("work of a thread that exited stays progress when another thread has its ring", "[health]") {
