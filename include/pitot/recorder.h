@@ -97,9 +97,10 @@ class PITOT_EXPORT Recorder {
 
   // Whether requests make progress, for a probe: answers by what open requests and their threads did last. A stage, a
   // token, an event in a request's context or in its batch's is progress; a wait is not. `stalled_after_ms` is longer
-  // than the longest time that a healthy request spends without any. `pitot health` answers the same from outside, also
-  // if this process cannot.
-  // Cost: tens of us, and a few for each thread that works for a request or a batch.
+  // than the longest time that a healthy request spends without any; routes with short requests stall sooner. `pitot
+  // health` and `pitot watch` answer the same from outside, also if this process cannot.
+  // Cost: tens of us, and a few for each thread that works for a request or a batch. 10 ms more while a request is
+  // without progress for 1.5 s.
   pitot::Health Health(uint32_t stalled_after_ms = 10'000) const noexcept;
 
   // Stops recording and frees memory and threads. An incident being written or judged is finished, within `timeout_ms`.

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -6,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/text.h"
 #include "cli/box_incidents.h"
 #include "cli/command.h"
 #include "cli/command_line.h"
@@ -74,7 +77,12 @@ int Recover(const RecoverOptions& options) {
 
 // Returns the worst of several results.
 int PostMortem(const RecoverOptions& options) {
-  const std::vector<std::string> paths = session::BoxesIn(*options.boxes);
+  int error = 0;
+  const std::vector<std::string> paths = session::BoxesIn(*options.boxes, &error);
+  if (error != 0) {
+    Complain(*options.boxes + ": " + base::SystemText(error));
+    return kUnreadable;
+  }
   int result = kNothingFound;
   ComplainOfFolder(*options.boxes);
   for (const std::string& path : paths) {
@@ -95,9 +103,11 @@ int PostMortem(const RecoverOptions& options) {
         if (!options.keeps) box.Remove();
         break;
       case session::FoundBox::Life::kBroken:
+        if (box.error() == ENOENT) break;  // it was just removed
         Complain(path + ": " + box.why());
         if (box.IsUnwritten() && !options.keeps) box.Remove();
-        if (result == kNothingFound) result = kNotADump;
+        if (result == kNothingFound || (result == kDone && box.error() != 0))
+          result = box.error() != 0 ? kUnreadable : kNotADump;
     }
   }
   if (result == kNothingFound) Complain("no black box of a dead process in " + *options.boxes);
@@ -120,8 +130,9 @@ void AddRecover(CommandLine& line) {
   boxes.Excludes(dump);
   command.AddFlag("--keep", &options->keeps, "Leave the black boxes where they are").Needs(boxes);
   command.Footer(
-      "Exit codes: 1 nothing could be recovered, or no process died; 5 a black box cannot be read; 6 no incident could "
-      "be written; see `pitot --help` for others.");
+      "Exit codes: 1 nothing could be recovered, or no process died; 3 the folder or a black box cannot be read, for "
+      "example because it belongs to another user; 5 a black box is damaged; 6 no incident could be written; see "
+      "`pitot --help` for others.");
   command.Run([options] {
     if (options->boxes) return PostMortem(*options);
     if (options->input.empty()) {

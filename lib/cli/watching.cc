@@ -37,11 +37,7 @@ bool IsUnreaped(const snapshot::BoxFacts& facts) {
 
 void AddWatchOptions(const Command& command, WatchOptions* options) {
   command.Add("-o,--output", &options->output, "The directory for incidents [the one of the process's own incidents]");
-  command
-      .Add("--stalled-after", &options->stalled_after_s,
-           "Seconds without progress of a request, until it is stalled [10; on routes whose requests are short, four "
-           "times the longest, 1.5 at least]")
-      .Number(0.001, 1e6);
+  command.Add("--stalled-after", &options->stalled_after_s, kStalledAfterHelp).ShowDefault().Number(0.001, 1e6);
   command.Add("--interval", &options->interval_ms, "Milliseconds between looks").ShowDefault().Whole(10, 60'000);
   command.AddFlag("--no-stacks", &options->no_stacks, "Read no stacks of a process that hangs: it takes ptrace");
   command.Add("--nvml", &options->nvml).HideFromHelp();
@@ -50,9 +46,7 @@ void AddWatchOptions(const Command& command, WatchOptions* options) {
 // A living process.
 class Watching::Watched {
  public:
-  Watched(std::unique_ptr<FoundBox> box, const session::WatchLimits& limits, bool follows_routes)
-      : box_(std::move(box)), watch_(limits) {
-    limits_.follows_routes = follows_routes;
+  Watched(std::unique_ptr<FoundBox> box, const session::WatchLimits& limits) : box_(std::move(box)), watch_(limits) {
     limits_.stalled_after_ns = static_cast<uint64_t>(limits.stalled_after_ns);
     limits_.silent_after_ns = UINT64_MAX;  // `watch_` judges it
   }
@@ -74,7 +68,7 @@ class Watching::Watched {
     const session::StopView view = pid_ != 0 ? session::StopOf(pid_) : session::StopView();
     look.stop = view.stop;
     look.switches = view.switches;
-    const session::BoxHealth health = session::HealthIn(&reader, limits_);
+    const session::BoxHealth health = session::HealthIn(&reader, limits_, pid_);
     look.health = health.health;
     look.life = health.life_ticks;
     look.silent_ns = health.silent_ns;
@@ -95,7 +89,7 @@ class Watching::Watched {
 };
 
 Watching::Watching(const WatchOptions& options) : options_(options), own_oom_kills_(getpid()) {
-  if (options.stalled_after_s != 0) limits_.stalled_after_ns = static_cast<int64_t>(options.stalled_after_s * 1e9);
+  limits_.stalled_after_ns = static_cast<int64_t>(options.stalled_after_s * 1e9);
   limits_.look_gap_ns = std::max(limits_.look_gap_ns, 3 * options.interval_ms * kMs);
   limits_.life_gap_ns = std::max(limits_.life_gap_ns, 3 * options.interval_ms * kMs);
 }
@@ -166,7 +160,7 @@ void Watching::Meet(const std::string& path) {
       has_seen_boxes_ = true;
       if (box->IsTaken()) return;
       if (const int64_t pid = box->Owner(); pid != 0) oom_kills_[path] = session::OomKills(pid);
-      watched_[path] = std::make_unique<Watched>(std::move(box), limits_, options_.stalled_after_s == 0);
+      watched_[path] = std::make_unique<Watched>(std::move(box), limits_);
       return;
     case FoundBox::Life::kDead:
       has_seen_boxes_ = true;

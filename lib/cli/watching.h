@@ -22,9 +22,14 @@ namespace pitot::cli {
 class CommandLine;
 class Command;
 
+// The help of --stalled-after.
+inline constexpr char kStalledAfterHelp[] =
+    "Seconds without progress of a request, until it is stalled; sooner on routes whose requests are short: four times "
+    "the longest, 1.5 at least";
+
 struct WatchOptions {
   std::string boxes, output;
-  double stalled_after_s = 0;  // 0: 10 s, and sooner on routes with short requests
+  double stalled_after_s = 10;
   uint32_t interval_ms = 250;
   bool no_stacks = false;
   std::string nvml;  // its file, for tests

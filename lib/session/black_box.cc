@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -239,12 +240,22 @@ void BlackBox::LeaveAtExit() noexcept { g_at_exit.header.store(nullptr); }
 void BlackBox::NoteRoutes() noexcept {
   static_assert(trace::kBoxRoutes == trace::kMaxRoutes);
   constexpr auto kRelaxed = std::memory_order_relaxed;
+  std::array<trace::RouteProgress, trace::kBoxRoutes> routes;
   for (uint32_t i = 0; i < trace::kBoxRoutes; ++i) {
-    const trace::RouteProgress progress = trace::ProgressOfRoute(i);
+    const trace::RouteProgress progress = routes[i] = trace::ProgressOfRoute(i);
     box_->header()->routes[i].name.store(progress.name, kRelaxed);
     box_->header()->routes[i].ok_ticks.store(progress.ok_ticks, kRelaxed);
     const uint64_t longest_us = std::min<uint64_t>((progress.longest_ns + 999) / 1000, UINT32_MAX);
     box_->header()->routes[i].longest_us.store(static_cast<uint32_t>(longest_us), kRelaxed);
+  }
+  std::sort(routes.begin(), routes.end(), [](const auto& a, const auto& b) { return a.failed_ticks > b.failed_ticks; });
+  for (uint32_t i = 0; i < trace::kBoxFailing; ++i) {
+    trace::BoxFailing& failing = box_->header()->failing[i];
+    static_cast<void>(failing.failing_ticks.exchange(0, std::memory_order_acq_rel));  // nothing below comes before
+    failing.name.store(routes[i].name, kRelaxed);
+    failing.failed.store(routes[i].failed, kRelaxed);
+    failing.failed_ticks.store(routes[i].failed_ticks, kRelaxed);
+    failing.failing_ticks.store(routes[i].failing_ticks, std::memory_order_release);
   }
 }
 

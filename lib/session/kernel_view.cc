@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -218,6 +219,29 @@ bool IsWatcherReady(int64_t pid) {
     if (!state.empty() && state[0] == 'R' && stat.find("(pitot-watch)") != stat.npos) return true;
   }
   return false;
+}
+
+std::vector<int64_t> RunningOf(int64_t pid, const std::vector<int64_t>& tids) {
+  constexpr timespec kBetween{0, 10'000'000};
+  constexpr uint64_t kLeastNs = 1'000'000;  // less is a wait with a timeout, as for an interpreter's lock
+  struct Use {
+    bool is_ready;
+    uint64_t ns;
+  };
+  const auto use_of = [folder = TasksOf(pid)](int64_t tid) {
+    const std::string thread = folder + "/" + std::to_string(tid), stat = TextIn(thread + "/stat");
+    const std::string_view state = StatFrom(stat, 3);
+    return Use{!state.empty() && state[0] == 'R', std::strtoull(TextIn(thread + "/schedstat").c_str(), nullptr, 10)};
+  };
+  std::vector<Use> before;
+  for (const int64_t tid : tids) before.push_back(use_of(tid));
+  nanosleep(&kBetween, nullptr);
+  std::vector<int64_t> running;
+  for (size_t i = 0; i < tids.size(); ++i) {
+    const Use now = use_of(tids[i]);
+    if ((before[i].is_ready && now.is_ready) || now.ns >= before[i].ns + kLeastNs) running.push_back(tids[i]);
+  }
+  return running;
 }
 
 KernelView ViewOf(int64_t pid) {

@@ -40,6 +40,8 @@ struct StopView {
 StopView StopOf(int64_t pid);
 // Whether the watcher in that process waits for a CPU. Cost: two small files a thread.
 bool IsWatcherReady(int64_t pid);
+// Those of these threads that use a CPU, or wait for one. Takes 10 ms. May throw bad_alloc.
+std::vector<int64_t> RunningOf(int64_t pid, const std::vector<int64_t>& tids);
 // The kills for want of memory in a process's control group, which outlives the process.
 class OomKills {
  public:

@@ -222,7 +222,10 @@ FoundBox::Life FoundBox::LookFor(Hold hold) {
   fd_ = open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   const bool may_write = fd_ >= 0;
   if (fd_ < 0) fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd_ < 0) return broken(base::SystemText(errno));
+  if (fd_ < 0) {
+    error_ = errno;
+    return broken(base::SystemText(error_));
+  }
   struct stat file {};
   if (fstat(fd_, &file) != 0) return broken(base::SystemText(errno));
   if (trust_ == BoxTrust::kOwn && file.st_uid != geteuid())
@@ -260,12 +263,16 @@ bool FoundBox::IsNothingWritten() const {
 
 bool FoundBox::Remove() noexcept { return unlink(path_.c_str()) == 0; }
 
-std::vector<std::string> BoxesIn(const std::string& path) {
+std::vector<std::string> BoxesIn(const std::string& path, int* error) {
   std::vector<std::string> paths;
   struct stat info {};
+  if (error != nullptr) *error = 0;
   if (stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) return {path};
   DIR* const directory = opendir(path.c_str());
-  if (directory == nullptr) return paths;
+  if (directory == nullptr) {
+    if (error != nullptr) *error = errno;
+    return paths;
+  }
   const struct Closed {
     ~Closed() { closedir(directory); }  // even if there is no memory
     DIR* directory;

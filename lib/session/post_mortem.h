@@ -58,6 +58,8 @@ class FoundBox {
   int64_t Owner() const noexcept;
   const std::string& path() const { return path_; }
   const std::string& why() const { return why_; }
+  // After it was found broken: why the system did not open it, as errno says; 0: it did.
+  int error() const noexcept { return error_; }
   // For an alive or dead one.
   snapshot::BoxReader& reader() { return reader_; }
   const snapshot::BoxReader& reader() const { return reader_; }
@@ -75,12 +77,14 @@ class FoundBox {
   std::string path_, why_;
   const BoxTrust trust_;
   int fd_ = -1;
+  int error_ = 0;
   bool is_unwritten_ = false;
   snapshot::BoxReader reader_;
 };
 
-// The files of black boxes in a folder, or the one at `path`; but not this process's own. May throw bad_alloc.
-std::vector<std::string> BoxesIn(const std::string& path);
+// The files of black boxes in a folder, or the one at `path`; but not this process's own. `error`, if it is not null,
+// becomes errno's number if `path` cannot be read, and 0 otherwise. May throw bad_alloc.
+std::vector<std::string> BoxesIn(const std::string& path, int* error = nullptr);
 
 // What its rings held at the end, at most `most_words` of them and the newest, as a trace that fired for
 // base::kPreviousLife. Throws bad_alloc.

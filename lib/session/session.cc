@@ -2,6 +2,7 @@
 #include "session/session.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -228,7 +229,9 @@ Health Session::GetHealth(uint32_t stalled_after_ms) noexcept {
   limits.ticks_per_ns = TicksPerNs();
   limits.stalled_after_ns = uint64_t{stalled_after_ms} * 1'000'000;
   try {
-    return JudgeHealth(snapshot::OwnSigns(slow_clock_), limits, snapshot::OwnTexts());
+    snapshot::Signs signs = snapshot::OwnSigns(slow_clock_);
+    NoteCpu(getpid(), limits, &signs);
+    return JudgeHealth(signs, limits, snapshot::OwnTexts());
   } catch (const std::bad_alloc&) {
     return {};
   }

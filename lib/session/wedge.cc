@@ -2,6 +2,7 @@
 #include "session/wedge.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "base/columns.h"
 
@@ -32,6 +33,15 @@ Wedge Down(Wedge::Kind kind, const WatchLook& look, const Health& before, int64_
 }
 
 }  // namespace
+
+Health HealthWith(Stop stop, const Health& health) {
+  if (stop == Stop::kNone || stop == Stop::kTracer) return health;
+  Health stopped = health;
+  stopped.state = HealthState::kStalled;
+  std::snprintf(stopped.text, sizeof stopped.text, "stalled: the process %s; before that: %.*s", StoppedBy(stop),
+                static_cast<int>(sizeof stopped.text / 2), health.text);
+  return stopped;
+}
 
 std::optional<Wedge> WedgeWatch::Note(const WatchLook& look) {
   unwritten_.reserve(kMostUnwritten);  // before anything is taken for reported

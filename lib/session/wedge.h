@@ -18,6 +18,10 @@ namespace pitot::session {
 // Why the kernel does not let it run.
 enum class Stop : uint8_t { kNone, kSignal, kTracer, kFreezer };
 
+// The health of a process that the kernel may not let run: `health` by its requests, unless it is stopped or frozen.
+// Stops by a tracer are short as a rule.
+Health HealthWith(Stop stop, const Health& health);
+
 struct WatchLimits {
   int64_t stalled_after_ns = 10'000'000'000;
   // Shorter stops are usual: a debugger, a snapshot of a container.

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <new>
 #include <string_view>
@@ -474,6 +475,23 @@ void BoxReader::ReadRequests(Reserve* reserve, Snapshot* out) {
   has_requests_ = true;
 }
 
+namespace {
+void AddFailing(const trace::BoxFailing& failing, std::vector<trace::RouteProgress>* routes) {
+  const uint64_t failing_ticks = failing.failing_ticks.load(std::memory_order_acquire);
+  if (failing_ticks == 0) return;
+  const uint32_t name = failing.name.load(std::memory_order_relaxed);
+  const uint32_t failed = failing.failed.load(std::memory_order_relaxed);
+  const uint64_t failed_ticks = failing.failed_ticks.load(std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (failing.failing_ticks.load(std::memory_order_relaxed) != failing_ticks) return;
+  const auto route = std::find_if(routes->begin(), routes->end(), [name](const auto& it) { return it.name == name; });
+  if (route == routes->end()) return;
+  route->failing_ticks = failing_ticks;
+  route->failed_ticks = failed_ticks;
+  route->failed = failed;
+}
+}  // namespace
+
 Signs BoxReader::ReadSigns(uint64_t now_ticks) {
   Signs signs;
   signs.now_ticks = now_ticks;
@@ -482,6 +500,7 @@ Signs BoxReader::ReadSigns(uint64_t now_ticks) {
   for (const trace::BoxRoute& route : header_->routes)
     signs.routes.push_back({route.name.load(std::memory_order_relaxed), route.ok_ticks.load(std::memory_order_relaxed),
                             uint64_t{route.longest_us.load(std::memory_order_relaxed)} * 1000});
+  for (const trace::BoxFailing& failing : header_->failing) AddFailing(failing, &signs.routes);
   const MappedRequests mapped(*this);
   signs.are_requests_known = mapped.table.table != nullptr;
   if (signs.are_requests_known)

@@ -65,6 +65,7 @@ SignKind SignKindOf(const SiteText& site) {
 void AddWork(const trace::ThreadRing& ring, const uint64_t* first, const uint64_t* last, uint64_t now_ticks,
              const KindOf& kind_of, std::vector<ThreadSign>* threads) {
   ThreadSign context{Acquire(&ring.request), Acquire(&ring.batch)};
+  if (context.request != 0 || context.batch != 0) threads->push_back({context.request, context.batch, 0, ring.tid});
   const auto add = [&](uint64_t ticks) {
     // The newest work in a context comes first.
     if (context.work_ticks != 0) return;
@@ -120,6 +121,7 @@ void AddRequest(const trace::OpenRequest& open, Signs* signs) {
 void Combine(const std::vector<ThreadSign>& threads, Signs* signs) {
   std::unordered_map<uint64_t, uint64_t> by_request, by_batch;
   for (const ThreadSign& thread : threads) {
+    if (thread.tid != 0) signs->workers.push_back(thread);
     signs->life_ticks = std::max(signs->life_ticks, thread.work_ticks);
     for (auto [id, newest] : {std::pair(thread.request, &by_request), std::pair(thread.batch, &by_batch)}) {
       if (id == 0) continue;
@@ -145,6 +147,25 @@ void Combine(const std::vector<ThreadSign>& threads, Signs* signs) {
       if (found == by_id.end()) break;
       found->second->sign_ticks = std::max(found->second->sign_ticks, request.sign_ticks);
       parent = found->second->parent;
+    }
+  }
+}
+
+void NoteRunning(const std::vector<int64_t>& tids, Signs* signs) {
+  std::unordered_map<uint64_t, OpenSign*> by_id;
+  for (OpenSign& request : signs->requests) by_id[request.id] = &request;
+  const auto note = [&](OpenSign* request) {
+    for (int i = 0; i <= kMostParents && !request->is_running; ++i) {
+      request->is_running = true;
+      const auto parent = by_id.find(request->parent);
+      if (parent == by_id.end()) break;
+      request = parent->second;
+    }
+  };
+  for (const ThreadSign& worker : signs->workers) {
+    if (std::find(tids.begin(), tids.end(), worker.tid) == tids.end()) continue;
+    for (OpenSign& request : signs->requests) {
+      if (request.id == worker.request || (worker.batch != 0 && request.batch == worker.batch)) note(&request);
     }
   }
 }

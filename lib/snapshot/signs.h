@@ -22,12 +22,14 @@ struct OpenSign {
   uint64_t begin_ticks = 0;
   uint64_t late_ticks = 0;  // when it becomes late; ~0: never
   uint64_t sign_ticks = 0;  // the newest: its beginning, stage, token or take, or work of a thread, batch or child
+  bool is_running = false;  // a thread that is at work for it, its batch or a child uses a CPU
 };
 
 // Work of a thread, perhaps for a request or a batch.
 struct ThreadSign {
   uint64_t request = 0, batch = 0;
   uint64_t work_ticks = 0;
+  int64_t tid = 0;  // of a thread that is at it now
 };
 
 struct Signs {
@@ -37,7 +39,8 @@ struct Signs {
   std::vector<OpenSign> requests;
   std::vector<trace::RouteProgress> routes;
   uint64_t open_batches = 0;
-  uint64_t batch_ticks = 0;  // the newest work of a thread with a batch; 0: none is known
+  uint64_t batch_ticks = 0;         // the newest work of a thread with a batch; 0: none is known
+  std::vector<ThreadSign> workers;  // those with a tid
 };
 
 // What a record says of progress, by the address of its site.
@@ -62,6 +65,8 @@ void AddWork(const trace::ThreadRing& ring, const uint64_t* first, const uint64_
 void AddRequest(const trace::OpenRequest& open, Signs* signs);
 // Threads and children count for the requests that they work for.
 void Combine(const std::vector<ThreadSign>& threads, Signs* signs);
+// The workers with these numbers use a CPU.
+void NoteRunning(const std::vector<int64_t>& tids, Signs* signs);
 
 // This process's. Throws bad_alloc. Cost: some us for each thread with a context.
 Signs OwnSigns(bool slow_clock);

@@ -59,12 +59,19 @@ struct BoxPulse {
   std::atomic<uint64_t> open_batches;
 };
 
-// RouteProgress, as the watcher found it.
+// RouteProgress, as the watcher found it; of what failed, in BoxFailing.
 struct BoxRoute {
   std::atomic<uint32_t> name, longest_us;  // at most 71 minutes
   std::atomic<uint64_t> ok_ticks;
 };
 inline constexpr uint32_t kBoxRoutes = 64;
+// The routes that failed last. A reader that finds `failing_ticks` changed has parts of two.
+struct BoxFailing {
+  std::atomic<uint64_t> failing_ticks;  // 0: none
+  std::atomic<uint32_t> name, failed;
+  std::atomic<uint64_t> failed_ticks;
+};
+inline constexpr uint32_t kBoxFailing = 8;
 inline constexpr uint32_t kBoxRings = 256;
 
 // The first page of the file. Numbers are in the byte order of the machine, times in ns unless they are ticks.
@@ -98,6 +105,7 @@ struct BoxHeader {
   // Options::max_incidents_kept and max_incident_directory_bytes, for others who write its incident.
   uint64_t most_incidents, most_incident_bytes;
   BoxRowsPart last_depths;
+  BoxFailing failing[kBoxFailing];
 };
 static_assert(sizeof(BoxHeader) <= kBoxPage);
 

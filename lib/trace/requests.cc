@@ -91,6 +91,9 @@ struct Route {
   Word ok_ticks;    // when a request of it last ended well; 0: never
   Word longest_ns;  // the longest of those lately
   Half ok_count;    // up to kFewEnded
+  // Since then, as in RouteProgress.
+  Half failed_count;
+  Word failing_ticks, failed_ticks;
 };
 
 // Threads that are calling an observer. Each thread has a shard, so that threads do not share a cache line.
@@ -99,6 +102,7 @@ struct alignas(128) Shard {
 };
 constexpr uint32_t kShards = 16;
 constexpr uint32_t kFewEnded = 32;  // fewer do not show how long requests of a route take
+constexpr uint32_t kFewFailed = 3;  // fewer do not show that a route fails
 
 constinit base::Mutex g_requests_mutex;  // held to open, close and name a route; all else is atomic
 // The table. Users of slots ask Slots, for it finds nothing in a child.
@@ -630,6 +634,29 @@ void NoteEndedWell(Route* route, uint64_t now, uint64_t latency_ns) {
   const uint32_t count = route->ok_count.load(kRelaxed);
   if (count < kFewEnded) route->ok_count.store(count + 1, kRelaxed);
   route->ok_ticks.store(now, kRelaxed);
+  if (route->failed_count.load(kRelaxed) != 0) route->failed_count.store(0, kRelaxed);
+}
+
+// Its last stage or token, or its beginning.
+uint64_t LastStepOf(const Slot& slot) {
+  const uint64_t begin = slot.begin_ticks.load(kRelaxed);
+  uint64_t last = std::max(begin, slot.last_token_ticks.load(kRelaxed));
+  const uint32_t stages = std::min<uint32_t>(slot.stage_count.load(kRelaxed), Request::kMaxStages);
+  if (stages != 0) last = std::max(last, begin + (slot.stages[stages - 1].load(kRelaxed) & kStageTicksMask));
+  return last;
+}
+
+// A client that gives up, or is refused, is no fault of the server, unless it waited longer than is usual. If two end
+// at once, one may not count.
+void NoteEndedOtherwise(Route* route, Outcome outcome, uint64_t last_step, uint64_t now) {
+  constexpr uint64_t kLeastNs = 1'000'000'000, kMostNs = 5'000'000'000;
+  const uint64_t long_ns = std::clamp(route->longest_ns.load(kRelaxed), kLeastNs, kMostNs);
+  const bool is_server = outcome == Outcome::kFailed || outcome == Outcome::kTimedOut;
+  if (!is_server && NsOfTicks(now > last_step ? now - last_step : 0) < long_ns) return;
+  const uint32_t count = route->failed_count.load(kRelaxed);
+  if (count == 0) route->failing_ticks.store(last_step, kRelaxed);
+  route->failed_ticks.store(now, kRelaxed);
+  if (count < ~uint32_t{0}) route->failed_count.store(count + 1, kRelaxed);
 }
 
 // The bytes of the table that were ever used; the others are zero, and are not touched for a copy.
@@ -682,6 +709,7 @@ bool OpenRequests(uint32_t max_open, Box* box) noexcept {
     route.ok_ticks.store(0, kRelaxed);
     route.longest_ns.store(0, kRelaxed);
     route.ok_count.store(0, kRelaxed);
+    route.failed_count.store(0, kRelaxed);
   }
   return true;
 }
@@ -818,8 +846,14 @@ RequestCounts CountRequests() noexcept {
 RouteProgress ProgressOfRoute(uint32_t position) noexcept {
   const Route& route = g_routes[position];
   const bool is_known = route.ok_count.load(kRelaxed) >= kFewEnded;
-  return {route.name_index.load(kRelaxed), route.ok_ticks.load(kRelaxed),
-          is_known ? route.longest_ns.load(kRelaxed) : 0};
+  RouteProgress progress{route.name_index.load(kRelaxed), route.ok_ticks.load(kRelaxed),
+                         is_known ? route.longest_ns.load(kRelaxed) : 0};
+  if (const uint32_t failed = route.failed_count.load(kRelaxed); failed >= kFewFailed) {
+    progress.failing_ticks = route.failing_ticks.load(kRelaxed);
+    progress.failed_ticks = route.failed_ticks.load(kRelaxed);
+    progress.failed = failed;
+  }
+  return progress;
 }
 
 uint64_t CountOpenBatches() noexcept { return g_open_batches.load(kRelaxed); }
@@ -1016,8 +1050,12 @@ void Request::Finish(Outcome outcome, const char* reason) noexcept {
     if (ring->request == id) SetContext(ring, after, now);
     if (Step* step = StepOn(ring); step->outer == id) step->outer = after;
   }
+  Route* const route = &g_routes[view.route_index];
+  if (outcome == Outcome::kOk)
+    NoteEndedWell(route, now, view.latency_ns);
+  else
+    NoteEndedOtherwise(route, outcome, LastStepOf(*slot), now);
   LeaveClosed(slot);
-  if (outcome == Outcome::kOk) NoteEndedWell(&g_routes[view.route_index], now, view.latency_ns);
   NoteLatency(view);
   Count(g_finished);
   if (outcome == Outcome::kAbandoned) Count(g_abandoned);

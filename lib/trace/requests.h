@@ -88,11 +88,15 @@ uint32_t RequestSlotBytes() noexcept;
 
 RequestCounts CountRequests() noexcept;
 
-// The requests of a route that ended well.
+// How the requests of a route ended.
 struct RouteProgress {
   uint32_t name = 0;        // index of the route's name; 0: those that became "(other)"
-  uint64_t ok_ticks = 0;    // when the last one ended; 0: there was none
-  uint64_t longest_ns = 0;  // what they took lately, at most; 0: there were few
+  uint64_t ok_ticks = 0;    // when the last one ended well; 0: there was none
+  uint64_t longest_ns = 0;  // what these took lately, at most; 0: there were few
+  // Those that failed since then: they timed out, failed, or were given up after a long wait. 0: there were few.
+  uint64_t failing_ticks = 0;  // the last stage or token of the first of them, or its beginning
+  uint64_t failed_ticks = 0;   // when the last of them ended
+  uint32_t failed = 0;         // how many
 };
 // `position` is below kMaxRoutes. Threads: any, lock-free.
 RouteProgress ProgressOfRoute(uint32_t position) noexcept;

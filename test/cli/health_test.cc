@@ -2,6 +2,7 @@
 //
 // pitot health, on black boxes of living processes.
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,6 +67,51 @@ TEST_CASE("health of a process whose threads work for its request is good", "[cl
   CHECK(result.out.find("is progressing: 1 open request\n") != std::string::npos);
 }
 
+TEST_CASE("health of a process whose requests all time out is bad, and watch agrees", "[cli]") {
+  const Folder folder;
+  const Living failing(folder / "boxes", [] {
+    for (;;) {
+      pitot::Request request = pitot::Request::Begin("/generate");
+      usleep(5'000);
+      request.Finish(pitot::Outcome::kTimedOut);
+    }
+  });
+  Result result{};
+  CHECK(fakes::WaitUntil([&] {
+    result = folder.Run("health boxes --stalled-after 1");
+    return result.exit_code == 1;
+  }));
+  CHECK(result.out.find(" is stalled: no request of /generate ended well for ") != std::string::npos);
+  const Result watched = folder.Run("watch --dir boxes --once --stalled-after 1 --no-stacks -o incidents");
+  CHECK(watched.exit_code == 1);
+  CHECK(watched.out.find(" is stalled: no request of /generate ended well for ") != std::string::npos);
+}
+
+TEST_CASE("health of long requests on a route of short ones: one is good, two are good while a thread computes",
+          "[cli]") {
+  const Folder folder;
+  enum class Kind { kOne, kTwo, kTwoComputing };
+  for (const Kind kind : {Kind::kOne, Kind::kTwo, Kind::kTwoComputing}) {
+    const Living serving(folder / "boxes", [kind] {
+      for (int i = 0; i < 60; ++i) pitot::Request::Begin("/classify").Finish(pitot::Outcome::kOk);
+      static pitot::Request first = pitot::Request::Begin("/classify");
+      static pitot::Request second;
+      if (kind != Kind::kOne) second = pitot::Request::Begin("/classify");
+      while (kind == Kind::kTwoComputing) {}
+    });
+    Result result{};
+    nlohmann::json json;
+    // It is of the request without progress for the longest time.
+    CHECK(fakes::WaitUntil([&] {
+      result = folder.Run("health boxes --stalled-after 1000 --json");
+      json = nlohmann::json::parse(result.out);
+      return json.size() == 1 && json[0]["quiet_ms"] >= 2500;
+    }));
+    CHECK(json[0]["state"] == (kind == Kind::kTwo ? "stalled" : "progressing"));
+    CHECK(result.exit_code == (kind == Kind::kTwo ? 1 : 0));
+  }
+}
+
 TEST_CASE("health of a stopped process is bad, also of an idle one", "[cli]") {
   const Folder folder;
   const Living idle(folder / "boxes", [] {});
@@ -75,9 +121,35 @@ TEST_CASE("health of a stopped process is bad, also of an idle one", "[cli]") {
     result = folder.Run("health boxes");
     return result.exit_code == 1;
   }));
-  CHECK(result.out.find("is stalled: the process gives no sign of life for ") != std::string::npos);
+  // At once, and not for want of a sign of life.
+  CHECK(result.out.find(" is stalled: the process is stopped by a signal; before that: idle: nothing is open\n") !=
+        std::string::npos);
   kill(idle.pid(), SIGCONT);
   CHECK(fakes::WaitUntil([&] { return folder.Run("health boxes").exit_code == 0; }));
+}
+
+TEST_CASE("health and recover name a folder or black box that they may not read", "[cli]") {
+  const Folder folder;
+  for (const char* const command : {"health ", "recover --post-mortem "}) {
+    const Result missing = folder.Run(std::string(command) + "boxes");
+    CHECK(missing.exit_code == 3);
+    CHECK(missing.err == "pitot: boxes: No such file or directory\n");
+  }
+  const Living other(folder / "boxes", [] {});
+  const std::string box = "boxes/" + fakes::NamesIn(folder / "boxes").at(0);
+  // As another user's, also to root.
+  const std::string own = getuid() == 0 ? "--version >/dev/null; setpriv --bounding-set "
+                                          "-dac_override,-dac_read_search " PITOT_PROGRAM " "
+                                        : "";
+  for (const std::string& unreadable : {box, std::string("boxes")}) {
+    REQUIRE(chmod((folder / unreadable).c_str(), 0) == 0);
+    for (const char* const command : {"health boxes", "recover --post-mortem boxes"}) {
+      const Result result = folder.Run(own + command);
+      CHECK(result.exit_code == 3);
+      CHECK(result.err == "pitot: " + unreadable + ": Permission denied\n");
+    }
+  }
+  REQUIRE(chmod((folder / "boxes").c_str(), 0700) == 0);
 }
 
 TEST_CASE("health without a living process says so, and leaves the dead one's black box alone", "[cli]") {

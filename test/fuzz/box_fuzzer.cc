@@ -147,7 +147,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Require(wrong.empty(), "the trace", wrong.c_str());
     Require(!pitot::session::LastWords(reader.facts(), pitot::session::NoteOf(reader.DeathNote()), {}, trace).empty(),
             "the last words", "are missing");
-    const pitot::Health health = pitot::session::HealthIn(&reader, {}).health;
+    const pitot::Health health = pitot::session::HealthIn(&reader, {}, 0).health;
     const bool has_no_requests = std::string(health.text).find("no room in the black box") != std::string::npos;
     Require((health.state == pitot::HealthState::kUnknown) == has_no_requests, "the health", "is missing");
   }

@@ -1312,7 +1312,7 @@ TEST_CASE("any bytes in a black box are survived", "[black_box]") {
     FoundBox box(path);
     if (box.Look() != FoundBox::Life::kDead) continue;
     pitot::session::TraceOf(&box.reader(), {}, 1 << 20, 64 << 20);
-    pitot::session::HealthIn(&box.reader(), {});
+    pitot::session::HealthIn(&box.reader(), {}, 0);
     ++reached;
   }
   CHECK(reached > 225);

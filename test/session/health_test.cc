@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Health: signs in, state out, in fake time; and the signs of real requests.
+#include <unistd.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <string>
@@ -52,12 +54,17 @@ struct Server {
   void Ended(uint32_t route, uint64_t ago_ns, uint64_t longest_ns = 0) {
     signs.routes.push_back({route, kNow - ago_ns, longest_ns});
   }
-  bool follows_routes = false;
-  pitot::Health Judge() const {
-    HealthLimits limits;
-    limits.follows_routes = follows_routes;
-    return JudgeHealth(signs, limits, Names());
+  // As many failed. Ages, ns.
+  pitot::trace::RouteProgress& Failed(uint32_t route, uint32_t count, uint64_t since_ns, uint64_t ago_ns) {
+    pitot::trace::RouteProgress progress;
+    progress.name = route;
+    progress.failing_ticks = kNow - since_ns;
+    progress.failed_ticks = kNow - ago_ns;
+    progress.failed = count;
+    signs.routes.push_back(progress);
+    return signs.routes.back();
   }
+  pitot::Health Judge() const { return JudgeHealth(signs, HealthLimits(), Names()); }
   HealthState State() const { return Judge().state; }
 };
 
@@ -88,7 +95,7 @@ TEST_CASE("a request without progress for the limit stalls its process, if no ot
         "request waits behind it");
 }
 
-TEST_CASE("a request of a route whose requests are short stalls sooner", "[health]") {
+TEST_CASE("two requests of a route whose requests are short stall sooner", "[health]") {
   struct Case {
     uint64_t longest_ns, limit_ns;
   };
@@ -97,18 +104,91 @@ TEST_CASE("a request of a route whose requests are short stalls sooner", "[healt
     Server server;
     server.Ended(1, 100 * kSecond, longest_ns);
     server.Ended(0, 0, 0);
-    OpenSign& request = server.Open(1, 60 * kSecond, limit_ns - kMs);
-    server.follows_routes = true;
+    for (int i = 0; i < 2; ++i) server.Open(1, 60 * kSecond, limit_ns - kMs);
     CHECK(server.State() == HealthState::kProgressing);
-    request.sign_ticks = kNow - limit_ns;
+    for (OpenSign& request : server.signs.requests) request.sign_ticks = kNow - limit_ns;
     CHECK(server.State() == HealthState::kStalled);
-    server.follows_routes = false;
-    CHECK(server.State() == (limit_ns < 10 * kSecond ? HealthState::kProgressing : HealthState::kStalled));
-    server.follows_routes = true;
     // Another one's end, half of the limit after it.
-    server.signs.routes[0].ok_ticks = request.sign_ticks + limit_ns / 2 + 1;
+    server.signs.routes[0].ok_ticks = kNow - limit_ns + limit_ns / 2 + 1;
     CHECK(server.State() == HealthState::kSlow);
   }
+}
+
+TEST_CASE("one long request of a route whose requests are short has the whole limit, and so have those that run",
+          "[health]") {
+  Server server;
+  server.Ended(1, 100 * kSecond, 20 * kMs);
+  server.Open(1, 9 * kSecond, 9 * kSecond);
+  CHECK(server.State() == HealthState::kProgressing);
+  server.Open(1, kSecond, kSecond);  // behind it
+  CHECK(server.State() == HealthState::kProgressing);
+  server.Open(1, 2 * kSecond, 2 * kSecond).is_running = true;
+  CHECK(server.State() == HealthState::kProgressing);
+  server.signs.requests[2].is_running = false;
+  CHECK(server.State() == HealthState::kStalled);
+  server.signs.requests[2].is_running = true;
+  server.signs.requests[0].sign_ticks = kNow - 10 * kSecond;
+  CHECK(server.State() == HealthState::kStalled);
+}
+
+TEST_CASE("a thread that uses a CPU runs for its request, its batch and the parent", "[health]") {
+  Server server;
+  for (int i = 0; i < 5; ++i) server.Open(1, 60 * kSecond, 60 * kSecond);
+  server.signs.requests[1].batch = 77;
+  server.signs.requests[3].parent = server.signs.requests[2].id;
+  pitot::snapshot::Combine({{1, 0, 0, 11}, {0, 77, 0, 12}, {4, 0, 0, 13}, {5, 0, 0, 14}, {0, 0, kNow}}, &server.signs);
+  CHECK(server.signs.workers.size() == 4);
+  const auto running = [&] {
+    std::string text;
+    for (const OpenSign& request : server.signs.requests) text += request.is_running ? "R" : ".";
+    return text;
+  };
+  pitot::snapshot::NoteRunning({}, &server.signs);
+  CHECK(running() == ".....");
+  pitot::snapshot::NoteRunning({12, 99}, &server.signs);
+  CHECK(running() == ".R...");
+  pitot::snapshot::NoteRunning({11, 13}, &server.signs);
+  CHECK(running() == "RRRR.");
+}
+
+TEST_CASE("a route whose requests all fail stalls its process, though each is replaced within the limit", "[health]") {
+  Server server;
+  for (uint64_t i = 0; i < 8; ++i) server.Open(1, i * kSecond / 2, i * kSecond / 2);
+  CHECK(server.State() == HealthState::kProgressing);
+  server.Failed(1, 40, 27 * kSecond, kSecond);
+  const pitot::Health health = server.Judge();
+  CHECK(health.state == HealthState::kStalled);
+  CHECK(health.request == 0);
+  CHECK(health.quiet_ms == 27'000);
+  CHECK(health.requests_open == 8);
+  CHECK(std::string(health.route) == "/1");
+  CHECK(std::string(health.text) ==
+        "stalled: no request of /1 ended well for 27.00 s; 40 timed out, failed or were given up");
+  // Also between two requests.
+  server.signs.requests.clear();
+  CHECK(server.State() == HealthState::kStalled);
+}
+
+TEST_CASE("failed requests prove nothing while their route goes on, or if nobody asks any more", "[health]") {
+  Server recent;
+  recent.Failed(1, 40, 9 * kSecond, kSecond);
+  CHECK(recent.State() == HealthState::kIdle);
+  Server old;
+  old.Failed(1, 40, 27 * kSecond, 11 * kSecond);
+  CHECK(old.State() == HealthState::kIdle);
+  Server well;
+  well.Failed(1, 40, 27 * kSecond, kSecond).ok_ticks = kNow - 2 * kSecond;
+  CHECK(well.State() == HealthState::kIdle);
+  Server streams;  // one that is open works
+  streams.Failed(1, 40, 27 * kSecond, kSecond);
+  streams.Open(1, 8 * kSecond, kSecond);
+  CHECK(streams.State() == HealthState::kProgressing);
+  streams.signs.requests[0].sign_ticks = kNow - 4 * kSecond;  // it was accepted only
+  CHECK(streams.State() == HealthState::kStalled);
+  Server another;  // does not hide it
+  another.Failed(1, 40, 27 * kSecond, kSecond);
+  another.Ended(2, kMs);
+  CHECK(another.State() == HealthState::kStalled);
 }
 
 TEST_CASE("a process of which no open request is known is not taken for idle", "[health]") {
@@ -252,6 +332,42 @@ TEST_CASE("a stage, a token, a scope and a batch are progress; a wait is not", "
   CHECK(std::string(health.stage) == "decoded");
 }
 
+TEST_CASE("a thread that computes for a request without an event runs, one that waits does not", "[health]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  std::atomic<bool> is_over{false};
+  std::atomic<int> begun{0};
+  Request computing = Request::Begin("/r"), waiting = Request::Begin("/r");
+  std::thread computes([&, token = computing.token()] {
+    const pitot::Adopt adopt(token);
+    ++begun;
+    while (!is_over) {}
+  });
+  std::thread waits([&, token = waiting.token()] {
+    const pitot::Adopt adopt(token);
+    ++begun;
+    begun.notify_all();
+    is_over.wait(false);
+  });
+  CHECK(fakes::WaitUntil([&] { return begun == 2; }));
+  const auto running = [] {
+    Signs signs = pitot::snapshot::OwnSigns(false);
+    signs.now_ticks = ~uint64_t{0};  // much later
+    pitot::session::NoteCpu(getpid(), HealthLimits(), &signs);
+    return signs;
+  };
+  CHECK(fakes::WaitUntil([&] {  // until the one waits
+    for (const OpenSign& sign : running().requests) {
+      if (sign.is_running != (sign.id == computing.token().request)) return false;
+    }
+    return true;
+  }));
+  is_over = true;
+  is_over.notify_all();
+  computes.join();
+  waits.join();
+}
+
 TEST_CASE("work of a thread that exited stays progress when another thread has its ring", "[health]") {
   session_test::Host host;
   REQUIRE(host.Start());
@@ -293,6 +409,57 @@ TEST_CASE("requests that end well are progress of their route", "[health]") {
   CHECK(ended() != 0);
 }
 
+uint32_t FailedRequests() {
+  uint32_t failed = 0;
+  for (const auto& route : pitot::snapshot::OwnSigns(false).routes) failed += route.failed;
+  return failed;
+}
+
+TEST_CASE("a route fails after three requests that timed out or failed, until one ends well", "[health]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  const auto end = [](pitot::Outcome outcome) { Request::Begin("/r").Finish(outcome); };
+  const uint64_t before = pitot::snapshot::OwnSigns(false).now_ticks;
+  end(pitot::Outcome::kTimedOut);
+  end(pitot::Outcome::kFailed);
+  CHECK(FailedRequests() == 0);
+  end(pitot::Outcome::kTimedOut);
+  CHECK(FailedRequests() == 3);
+  for (const auto& route : pitot::snapshot::OwnSigns(false).routes) {
+    if (route.failed == 0) continue;
+    CHECK(route.failing_ticks > before);
+    CHECK(route.failed_ticks > route.failing_ticks);
+  }
+  end(pitot::Outcome::kOk);
+  CHECK(FailedRequests() == 0);
+}
+
+TEST_CASE("requests that were given up or refused at once are no failures of their route", "[health]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  for (int i = 0; i < 9; ++i) {
+    for (const pitot::Outcome outcome : {pitot::Outcome::kCancelled, pitot::Outcome::kShed})
+      Request::Begin("/r").Finish(outcome);
+    static_cast<void>(Request::Begin("/r"));
+  }
+  CHECK(FailedRequests() == 0);
+}
+
+TEST_CASE("requests that were given up after a long wait are failures of their route", "[health]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  for (const bool is_long : {false, true}) {
+    Request requests[] = {Request::Begin("/r"), Request::Begin("/r"), Request::Begin("/r")};
+    const uint64_t begin_ns = pitot::base::MonotonicNs();
+    while (pitot::base::MonotonicNs() < begin_ns + 1100 * kMs) std::this_thread::yield();
+    for (Request& request : requests) {
+      if (!is_long) request.Emit(1);
+      request.Finish(pitot::Outcome::kCancelled);
+    }
+    CHECK(FailedRequests() == (is_long ? 3 : 0));
+  }
+}
+
 TEST_CASE("how long requests of a route take is known after 32 of them, and in the end forgotten", "[health]") {
   session_test::Host host;
   REQUIRE(host.Start());
@@ -316,6 +483,18 @@ TEST_CASE("how long requests of a route take is known after 32 of them, and in t
   CHECK(before_ns >= 4 * kMs);  // ticks are measured roughly at first
   for (int i = 0; i < 3000; ++i) Request::Begin("/r").Finish(pitot::Outcome::kOk);
   CHECK(longest_ns() < before_ns);
+}
+
+TEST_CASE("requests that all fail stall the process for the recorder, too", "[health]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  pitot::Health health;
+  CHECK(fakes::WaitUntil([&] {
+    Request::Begin("/failing").Finish(pitot::Outcome::kTimedOut);
+    health = host.recorder.Health(20);
+    return health.state == HealthState::kStalled;
+  }));
+  CHECK(std::string_view(health.text).find("no request of /failing ended well") != std::string_view::npos);
 }
 
 TEST_CASE("a stalled request is stalled for the recorder, too", "[health]") {

@@ -56,6 +56,22 @@ struct Process {
   }
 };
 
+TEST_CASE("health of a stopped or frozen process is stalled at once, but not in a stop by a tracer", "[wedge]") {
+  pitot::Health health;
+  health.state = HealthState::kProgressing;
+  std::snprintf(health.text, sizeof health.text, "progressing: 1 open request");
+  const auto text_of = [&](Stop stop) { return std::string(HealthWith(stop, health).text); };
+  for (const Stop stop : {Stop::kNone, Stop::kTracer}) {
+    CHECK(HealthWith(stop, health).state == HealthState::kProgressing);
+    CHECK(text_of(stop) == health.text);
+  }
+  for (const Stop stop : {Stop::kSignal, Stop::kFreezer})
+    CHECK(HealthWith(stop, health).state == HealthState::kStalled);
+  CHECK(text_of(Stop::kSignal) ==
+        "stalled: the process is stopped by a signal; before that: progressing: 1 open request");
+  CHECK(text_of(Stop::kFreezer) == "stalled: the process is frozen; before that: progressing: 1 open request");
+}
+
 TEST_CASE("a stopped process is wedged after a second, once", "[wedge]") {
   for (const Stop stop : {Stop::kSignal, Stop::kTracer, Stop::kFreezer}) {
     Process process;

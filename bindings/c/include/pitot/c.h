@@ -441,10 +441,11 @@ PITOT_C_API pitot_status pitot_recorder_stats(pitot_recorder* recorder, pitot_st
 typedef int32_t pitot_health_state;
 enum {
   PITOT_HEALTH_UNKNOWN = 0,      // no recorder runs
-  PITOT_HEALTH_IDLE = 1,         // no request and no batch is open
+  PITOT_HEALTH_IDLE = 1,         // no request and no batch is open, and no route fails
   PITOT_HEALTH_PROGRESSING = 2,  // all open requests make progress
   PITOT_HEALTH_SLOW = 3,         // most open requests are late; or one makes no progress, while others of its route do
-  PITOT_HEALTH_STALLED = 4       // a request makes no progress, nor does any other of its route; or a batch
+  PITOT_HEALTH_STALLED = 4       // a request makes no progress, nor does any other of its route; or a batch; or all
+                                 // requests of a route fail
 };
 
 // Fields as in pitot::Health. Set `size` to sizeof(pitot_health) before the call. Since revision 8.
@@ -461,8 +462,8 @@ typedef struct pitot_health {
   char text[384];
 } pitot_health;
 // Whether requests make progress, for a probe. `stalled_after_ms` is longer than the longest time of a healthy request
-// without any; 10000 is usual. Fills in as much as `size` has room for. Since revision 8.
-// Errors: PITOT_INVALID_ARGUMENT.
+// without any; 10000 is usual, and routes with short requests stall sooner. Fills in as much as `size` has room for.
+// Since revision 8. Errors: PITOT_INVALID_ARGUMENT.
 PITOT_C_API pitot_status pitot_recorder_health(pitot_recorder* recorder, uint32_t stalled_after_ms,
                                                pitot_health* health, char* message, size_t message_size);
 
