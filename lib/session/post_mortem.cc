@@ -228,8 +228,10 @@ FoundBox::Life FoundBox::LookFor(Hold hold) {
   }
   struct stat file {};
   if (fstat(fd_, &file) != 0) return broken(base::SystemText(errno));
-  if (trust_ == BoxTrust::kOwn && file.st_uid != geteuid())
+  if (trust_ == BoxTrust::kOwn && file.st_uid != geteuid()) {
+    error_ = EPERM;
     return broken("it belongs to user " + std::to_string(file.st_uid) + ": name a place for its incident (-o)");
+  }
   if (const char* why = reader_.Open(fd_); why[0] != '\0') {
     // A loss of power leaves a file whose pages had not been written back: empty, or of zeros. A process that is just
     // making its own gets the lock.

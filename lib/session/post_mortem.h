@@ -58,7 +58,8 @@ class FoundBox {
   int64_t Owner() const noexcept;
   const std::string& path() const { return path_; }
   const std::string& why() const { return why_; }
-  // After it was found broken: why the system did not open it, as errno says; 0: it did.
+  // After it was found broken: why the system did not open it, as errno says; EPERM: it is not to be trusted; 0: it was
+  // read.
   int error() const noexcept { return error_; }
   // For an alive or dead one.
   snapshot::BoxReader& reader() { return reader_; }

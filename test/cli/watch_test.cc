@@ -341,8 +341,9 @@ TEST_CASE("a place for incidents named by another user's black box is left alone
   const std::string doubt = "pitot: shared is not safe for black boxes: every user may write to it\n";
 
   CHECK(folder.Run("watch --dir shared --once --interval 50").err == doubt + owner);
-  const std::string recovered = folder.Run("recover --post-mortem shared").err;
-  CHECK(recovered == doubt + owner);
+  const Result recovered = folder.Run("recover --post-mortem shared");
+  CHECK(recovered.exit_code == 3);
+  CHECK(recovered.err == doubt + owner);
   CHECK(folder.Run("run --dir shared -- true").err == doubt);
   CHECK(fakes::NamesIn(victim) == before);
   CHECK(fakes::NamesIn(folder / "shared").size() == 1);
