@@ -69,7 +69,7 @@ void Edge(benchmark::State& state, Rounds& rounds) {
   trace::SetSchedstat(ring, file);
   rounds.Measure(kReads, [&](uint64_t count) {
     auto body = [&](uint64_t) {
-      ring->usage_ticks = 0;
+      ring->usage_due = 0;
       trace::RecordUsage(ring, system.read_usage, detail::Clock(ring->gate));
     };
     return TimeLoop(count, body);
