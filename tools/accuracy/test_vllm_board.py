@@ -123,6 +123,15 @@ class Runs(unittest.TestCase):
         self.assertEqual((counts['wrong'], counts['sure_and_wrong']), (2, 1))
 
 
+def hook(function, name, after, failed):
+    """As pitot.hook."""
+    def hooked(*args, **kwargs):
+        result = function(*args, **kwargs)
+        after(result, *args, **kwargs)
+        return result
+    return hooked
+
+
 class Driver(unittest.TestCase):
     """With the fake engine, and Pitot's package replaced."""
 
@@ -131,6 +140,7 @@ class Driver(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.out, self.pitot = Path(folder.name), mock.MagicMock(__path__=[], __spec__=None)
         self.pitot.scope.side_effect = lambda name: contextlib.nullcontext()
+        self.pitot.hook.side_effect = hook
         numbers = iter(range(1, 100))
         self.pitot.Request.side_effect = lambda *_, **__: mock.MagicMock(id=next(numbers))
         before = {name: module for name, module in sys.modules.items()
