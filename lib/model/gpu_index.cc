@@ -135,13 +135,13 @@ struct Membership {
 };
 
 // A member's part of a batch's time: whole ns, and units of 2^-32 ns.
-struct Share {
+struct Portion {
   int64_t ns = 0;
   uint64_t fraction = 0;
 };
 
 // Divides `ns` equally between `members`.
-void Divide(int64_t ns, const std::vector<uint32_t>& members, std::vector<Share>* parts) {
+void Divide(int64_t ns, const std::vector<uint32_t>& members, std::vector<Portion>* parts) {
   const auto count = static_cast<int64_t>(members.size());
   for (const uint32_t member : members) {
     (*parts)[member].ns += ns / count;
@@ -150,9 +150,9 @@ void Divide(int64_t ns, const std::vector<uint32_t>& members, std::vector<Share>
 }
 
 // Rounds the parts to whole ns, `total_ns` in all.
-void Round(int64_t total_ns, std::vector<Share>* parts) {
+void Round(int64_t total_ns, std::vector<Portion>* parts) {
   int64_t left_ns = total_ns;
-  for (Share& part : *parts) {
+  for (Portion& part : *parts) {
     part.ns += static_cast<int64_t>(part.fraction >> 32);
     part.fraction &= UINT32_MAX;
     left_ns -= part.ns;
@@ -186,8 +186,8 @@ std::vector<MembershipEdge> EdgesOf(const std::vector<Membership>& memberships) 
 }
 
 // Divides a batch's busy time between `count` requests.
-std::vector<Share> ShareOut(const Intervals& busy, const std::vector<Membership>& memberships, size_t count) {
-  std::vector<Share> parts(count);
+std::vector<Portion> ShareOut(const Intervals& busy, const std::vector<Membership>& memberships, size_t count) {
+  std::vector<Portion> parts(count);
   if (count == 0) return parts;
   const std::vector<MembershipEdge> edges = EdgesOf(memberships);
   std::vector<uint32_t> all(count), times(count), present;  // how many times each is a member now, and the members
@@ -394,7 +394,7 @@ GpuTime::GpuTime(const Trace& trace, const CoverageIndex& coverage)
       memberships.push_back({member.join_ns, member.leave_ns != 0 ? member.leave_ns : INT64_MAX,
                              static_cast<uint32_t>(at - members.begin())});
     }
-    const std::vector<Share> parts = ShareOut(busy, memberships, members.size());
+    const std::vector<Portion> parts = ShareOut(busy, memberships, members.size());
     for (size_t i = 0; i < members.size(); ++i) {
       shares_[batch].push_back({members[i], parts[i].ns});
       requests_[members[i]] += parts[i].ns;
