@@ -80,6 +80,10 @@ bool GpuTables::IsInterval(int64_t begin_ns, int64_t duration_ns) const {
          duration_ns <= model::kMaxTimeNs - begin_ns;
 }
 
+bool GpuTables::IsBetween(int64_t begin_ns, int64_t end_ns) const {
+  return begin_ns >= 0 && end_ns >= begin_ns && IsInterval(begin_ns, end_ns - begin_ns);
+}
+
 bool GpuTables::IsValid(int64_t begin_ns, int64_t duration_ns) {
   const bool is_valid = IsInterval(begin_ns, duration_ns);
   collectors_.back().invalid_rows += !is_valid;
@@ -213,7 +217,10 @@ void GpuTables::AddOverhead(int64_t begin_ns, int64_t duration_ns, uint32_t name
 }
 
 void GpuTables::Add(const GpuLoss& loss) {
-  if (!IsValid(loss.begin_ns, loss.end_ns - loss.begin_ns)) return;
+  if (!IsBetween(loss.begin_ns, loss.end_ns)) {
+    ++collectors_.back().invalid_rows;
+    return;
+  }
   const uint32_t stream = loss.stream < trace_.streams.size() ? loss.stream : kNone;
   const uint32_t device = stream != kNone ? trace_.streams[stream].device : loss.device;
   trace_.gpu_losses.push_back({stream, Text(loss.reason), loss.begin_ns, loss.end_ns, loss.records,
@@ -221,13 +228,11 @@ void GpuTables::Add(const GpuLoss& loss) {
 }
 
 void GpuTables::AddDepth(int64_t begin_ns, int64_t end_ns, Depth depth) {
-  if (depth <= Depth::kOps && IsInterval(begin_ns, end_ns - begin_ns))
-    trace_.depths.push_back({begin_ns, end_ns, depth});
+  if (depth <= Depth::kOps && IsBetween(begin_ns, end_ns)) trace_.depths.push_back({begin_ns, end_ns, depth});
 }
 
 void GpuTables::AddOperatorDepth(int64_t begin_ns, int64_t end_ns, Depth depth) {
-  if (depth <= Depth::kOps && IsInterval(begin_ns, end_ns - begin_ns))
-    trace_.operator_depths.push_back({begin_ns, end_ns, depth});
+  if (depth <= Depth::kOps && IsBetween(begin_ns, end_ns)) trace_.operator_depths.push_back({begin_ns, end_ns, depth});
 }
 
 uint32_t GpuTables::AddCounter(uint32_t device, const char* name, const char* unit) {

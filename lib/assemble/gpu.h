@@ -102,6 +102,7 @@ class GpuTables final : public TraceBuilder {
   bool TakeRoom(uint64_t cost, uint32_t device, int64_t begin_ns, int64_t duration_ns);
   void Charge(uint64_t cost);
   bool IsInterval(int64_t begin_ns, int64_t duration_ns) const;
+  bool IsBetween(int64_t begin_ns, int64_t end_ns) const;
   bool IsValid(int64_t begin_ns, int64_t duration_ns);  // counts the row if it is not
   std::vector<uint32_t> Outermost() const;
   uint32_t ThreadAt(int64_t tid, int64_t at_ns) const;

@@ -479,10 +479,9 @@ namespace {
 void AddFailing(const trace::BoxFailing& failing, std::vector<trace::RouteProgress>* routes) {
   const uint64_t failing_ticks = failing.failing_ticks.load(std::memory_order_acquire);
   if (failing_ticks == 0) return;
-  const uint32_t name = failing.name.load(std::memory_order_relaxed);
-  const uint32_t failed = failing.failed.load(std::memory_order_relaxed);
-  const uint64_t failed_ticks = failing.failed_ticks.load(std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_acquire);
+  const uint32_t name = failing.name.load(std::memory_order_acquire);  // each before what is read after it
+  const uint32_t failed = failing.failed.load(std::memory_order_acquire);
+  const uint64_t failed_ticks = failing.failed_ticks.load(std::memory_order_acquire);
   if (failing.failing_ticks.load(std::memory_order_relaxed) != failing_ticks) return;
   const auto route = std::find_if(routes->begin(), routes->end(), [name](const auto& it) { return it.name == name; });
   if (route == routes->end()) return;

@@ -513,6 +513,8 @@ TEST_CASE("the trace stays consistent with invalid additions from a collector", 
   gpu.Add(pitot::GpuLoss{200, 100, stream, 0, 1});
   gpu.Add(pitot::GpuLoss{100, 200, 99, 1u << 30, 1, 99});
   gpu.AddDepth(200, 100, pitot::Depth::kKernels);
+  gpu.AddDepth(1'000'000, INT64_MIN, pitot::Depth::kKernels);
+  gpu.AddOperatorDepth(1'000'000, INT64_MIN, pitot::Depth::kOps);
   gpu.AddDepth(100, 200, pitot::Depth::kAuto);
   gpu.AddDepth(300, 400, pitot::Depth::kKernels);
   gpu.AddDepth(100, 200, pitot::Depth::kScopes);
