@@ -54,17 +54,6 @@ async def fail():
 WITH_MIDDLEWARE = APPLICATION + "import pitot\napp.add_middleware(pitot.asgi.Middleware, route=lambda scope: '/chosen')\n"
 
 
-def wait_until(condition):
-    """The first true value of the condition; fails after a minute."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.01)
-    raise AssertionError("waited for a minute")
-
-
 class Rule(unittest.TestCase):
     def is_chosen(self, *arguments, isolated=0):
         """Whether a command line is, as the interpreter presents it before the program runs."""
@@ -190,7 +179,7 @@ class Servers(Installed):
         process = subprocess.Popen(command, env={**self.environment, "PYTHONPATH": f"{self.folder}:{libraries}"}, cwd=self.folder, stderr=errors,
                                    stdout=errors, start_new_session=True)
         self.addCleanup(self.end, process)
-        wait_until(lambda: os.path.exists(self.path("socket")) and self.get("/items/1"))
+        incident.wait_until(lambda: os.path.exists(self.path("socket")) and self.get("/items/1"))
         return process
 
     @staticmethod
@@ -228,13 +217,13 @@ class Servers(Installed):
     def test_stock_uvicorn_with_fastapi_leaves_an_incident_of_a_failed_request(self):
         self.write("application.py", APPLICATION)
         self.serve(self.python, "-m", "uvicorn", "--uds", self.path("socket"), "application:app")
-        self.assertEqual(wait_until(self.failures), [("GET /fail", "RuntimeError")])
+        self.assertEqual(incident.wait_until(self.failures), [("GET /fail", "RuntimeError")])
 
     @unittest.skipUnless(importlib.util.find_spec("uvicorn") or os.path.isdir(os.path.join(WEB, "uvicorn")), "there is no uvicorn")
     def test_an_application_with_a_middleware_of_its_own_is_left_alone(self):
         self.write("application.py", WITH_MIDDLEWARE)
         self.serve(self.python, "-m", "uvicorn", "--uds", self.path("socket"), "application:app")
-        self.assertEqual(wait_until(self.failures), [("GET /chosen", "RuntimeError")])
+        self.assertEqual(incident.wait_until(self.failures), [("GET /chosen", "RuntimeError")])
 
     @unittest.skipUnless(GUNICORN, "there is no gunicorn: name a Python that has it in PITOT_GUNICORN")
     def test_workers_of_gunicorn_have_recorders_of_their_own(self):
@@ -245,7 +234,7 @@ class Servers(Installed):
         libraries = subprocess.run([GUNICORN, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
         master = self.serve(self.python, "-m", "gunicorn", "--workers", "2", "--preload", "--bind", "unix:" + self.path("socket"), "application",
                             libraries=libraries)
-        self.assertEqual(wait_until(self.failures), [("GET /fail", "HTTP 500")])
+        self.assertEqual(incident.wait_until(self.failures), [("GET /fail", "HTTP 500")])
         names = os.listdir(self.path("incidents"))
         info = incident.run_pitot("info", os.path.join(self.path("incidents"), next(name for name in names if name[0] != ".")))
         self.assertNotEqual(info["process"]["pid"], master.pid)

@@ -1,9 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of an incident for the tests of the bindings. The command line reads it, and its rows match the served requests."""
+"""For the tests of the bindings: waits, and checks of an incident. The command line reads it, and its rows match the served requests."""
 
 import json
 import os
 import subprocess
+import time
+
+
+def wait_until(condition):
+    """The first true value of the condition; fails after a minute."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise AssertionError("waited for a minute")
 
 
 def run_pitot(*arguments):

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import unittest
 
 import incident
@@ -81,17 +80,6 @@ POST_FORK = START + """
 def post_fork(server, worker):
     worker.recorder = start()
 """
-
-
-def wait_until(condition):
-    """The first true value of the condition; fails after a minute."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.01)
-    raise AssertionError("waited for a minute")
 
 
 class Workers(unittest.TestCase):
@@ -184,7 +172,7 @@ class Gunicorn(Workers):
         server = self.begin(GUNICORN, "-m", "gunicorn", "--workers", "2", "--timeout", "0", "--bind",
                             "unix:" + self.path("socket"), "--chdir", self.folder, *arguments, "application",
                             stderr=subprocess.DEVNULL)
-        wait_until(lambda: os.path.exists(self.path("socket")) and self.get("/ready"))
+        incident.wait_until(lambda: os.path.exists(self.path("socket")) and self.get("/ready"))
         return server
 
     def get(self, path):
@@ -204,19 +192,19 @@ class Gunicorn(Workers):
         """Kills the worker that serves /slow, and returns its number."""
         client = threading.Thread(target=self.get, args=("/slow",))
         client.start()
-        worker = int(wait_until(lambda: self.read("slow")))
+        worker = int(incident.wait_until(lambda: self.read("slow")))
         os.kill(worker, signal.SIGKILL)
         client.join()
         return worker
 
     def test_each_worker_has_a_black_box_and_a_killed_one_leaves_its_request(self):
         server = self.serve()
-        wait_until(lambda: len(self.owners()) == 2)
+        incident.wait_until(lambda: len(self.owners()) == 2)
         self.assertNotIn(server.pid, self.owners())
 
         worker = self.kill_a_busy_worker()
 
-        routes = wait_until(self.lives)[worker]  # the worker in its place has made the incident
+        routes = incident.wait_until(self.lives)[worker]  # the worker in its place has made the incident
         self.assertIn("/slow", routes)
         self.assertIn("/import", routes)
 
@@ -225,7 +213,7 @@ class Gunicorn(Workers):
         self.assertEqual(self.owners(), {server.pid})
 
         worker = self.kill_a_busy_worker()
-        wait_until(lambda: self.get("/again") not in (None, worker))
+        incident.wait_until(lambda: self.get("/again") not in (None, worker))
         self.end(server)
         self.recover()
 
@@ -234,16 +222,16 @@ class Gunicorn(Workers):
     def test_workers_that_start_after_the_fork_have_their_own(self):
         self.write("gunicorn.conf.py", POST_FORK)
         server = self.serve("--preload", "--config", self.path("gunicorn.conf.py"))
-        wait_until(lambda: len(self.owners()) == 3)
+        incident.wait_until(lambda: len(self.owners()) == 3)
         self.assertIn(server.pid, self.owners())
 
         first = self.owners()
         worker = self.kill_a_busy_worker()
-        routes = wait_until(self.lives)[worker]
+        routes = incident.wait_until(self.lives)[worker]
         self.assertIn("/slow", routes)
         self.assertNotIn("/import", routes)
 
-        wait_until(lambda: self.get("/again") not in {None, *first})
+        incident.wait_until(lambda: self.get("/again") not in {None, *first})
         self.end(server)
         self.recover()
         lives = self.lives()
